@@ -13,7 +13,8 @@ use crate::key::ContainerKey;
 /// One thing to do. Every action is idempotent by its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Keep this journal before any action polled after it is begun. It must survive kill -9 of the agent.
+    /// Keep this journal before anything more is polled. It must survive kill -9 of the agent. While that cannot be done:
+    /// [`crate::PodCore::hold_up`].
     Persist(Box<Journal>),
     /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again after a refresh.
     MountVolumes,
@@ -141,6 +142,16 @@ pub enum Answer {
 }
 
 impl Action {
+    /// Whether it is a step on a container's way to its end.
+    pub(crate) const fn ends_container(&self) -> bool {
+        matches!(
+            self,
+            Action::SignalContainer { .. }
+                | Action::KillContainer { .. }
+                | Action::RunHook { hook: HookKind::PreStop, .. }
+        )
+    }
+
     /// Whether the driver must answer it.
     pub const fn answer(&self) -> Answer {
         match self {

@@ -181,9 +181,14 @@ impl Task {
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
+        self.action().is_some()
+    }
+
+    /// The action that carries it out now.
+    pub(crate) fn action(&self) -> Option<ActionId> {
         match self.progress {
-            Progress::InFlight(_) => true,
-            Progress::Due | Progress::Held(_) => false,
+            Progress::InFlight(id) => Some(id),
+            Progress::Due | Progress::Held(_) => None,
         }
     }
 

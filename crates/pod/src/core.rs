@@ -165,21 +165,44 @@ impl PodCore {
     /// Takes in one thing that happened. Poll actions and the timeout afterwards. Time never goes back: an earlier `now`
     /// counts as the latest one seen.
     pub fn handle(&mut self, now: Tick, event: Event) {
-        self.now = self.now.max(now);
+        self.time_is(now);
         self.take_in(event);
         self.settle();
     }
 
     /// A deadline may have passed; calling it early or twice does no harm.
     pub fn handle_timeout(&mut self, now: Tick) {
-        self.now = self.now.max(now);
+        self.time_is(now);
         self.settle();
     }
 
-    /// The next thing to do, oldest first. Actions may be carried out at the same time, but none before a
-    /// [`Action::Persist`] that was polled earlier is done.
+    /// The next thing to do, oldest first. Actions may be carried out at the same time, but to poll on after an
+    /// [`Action::Persist`] says that it is done.
     pub fn poll_action(&mut self) -> Option<(ActionId, Action)> {
         self.outbox.pop()
+    }
+
+    /// What was to be persisted cannot be written for now. Until [`journal_again`](Self::journal_again) is, nothing is to be polled but
+    /// [`poll_end`](Self::poll_end). Meanwhile the grace of what could not be asked to end stands still, or it would be killed with
+    /// its stop signal.
+    pub fn hold_up(&mut self) {
+        self.outbox.hold_up();
+    }
+
+    /// The journal as it is now, to be written instead of one that could not be; ask for it before each try. No Persist follows
+    /// for what is in it.
+    pub fn journal_again(&mut self, now: Tick) -> Journal {
+        self.handle_timeout(now);
+        self.keep = Keep::Nothing;
+        self.persisted = self.journal();
+        self.persisted.clone()
+    }
+
+    /// What needs no journal, to be begun while it cannot be written: preStop hooks, stop signals and SIGKILL of a pod that is over. An
+    /// agent that starts before it was written finds out anew that the pod is over, and asks once more. All else waits: a restart would be
+    /// carried out twice, and how containers ended is known nowhere else once a sandbox is gone.
+    pub fn poll_end(&mut self) -> Option<(ActionId, Action)> {
+        if self.is_ending() { self.outbox.pop_end() } else { None }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each event.
@@ -216,8 +239,10 @@ impl PodCore {
     pub fn journal(&self) -> Journal {
         let (ending, volumes) = match &self.lifecycle {
             Lifecycle::Recovering { ending, .. } => (ending.clone(), &self.volumes),
-            Lifecycle::Ending(ending) => (Some(ending.clone()), &self.volumes),
-            Lifecycle::Active | Lifecycle::Finished(_) => (None, &self.volumes),
+            Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => {
+                (Some(ending.clone()), &self.volumes)
+            }
+            Lifecycle::Active => (None, &self.volumes),
         };
         let containers = self.containers.iter();
         Journal {
@@ -239,6 +264,13 @@ impl PodCore {
             restart: self.restart.clone(),
             recent_restarts: self.recent_restarts.clone(),
         }
+    }
+
+    fn time_is(&mut self, now: Tick) {
+        if self.stands_still() {
+            self.put_halts_off(now.since(self.now));
+        }
+        self.now = self.now.max(now);
     }
 
     /// Sorts an event to the part it belongs to.
@@ -369,6 +401,9 @@ impl PodCore {
     }
 
     fn changed_journal(&mut self) -> Option<Journal> {
+        if self.outbox.is_held_up() {
+            return None; // it is asked for again
+        }
         match self.keep {
             Keep::Nothing => return None,
             Keep::WithNextAction if !self.outbox.has_actions() => return None,

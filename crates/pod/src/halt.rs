@@ -11,6 +11,10 @@
 //! ones have ended; those whose turn has not come when the grace is over are signalled then and get 2 s, as in the kubelet.
 //! A shorter deadline shortens what is under way; a longer one changes nothing.
 //! Their hooks run at the same time as those of the others; only the signal waits for its turn.
+//!
+//! The grace is for what was asked to end. While the journal cannot be written, nothing of a pod that goes on is: its deadlines
+//! stand still, and none of them comes before the container had the time between that its spec gives it. A pod that is over
+//! asks its containers all the same (see `PodCore::poll_end`).
 
 use rekindle_types::{Tick, TickDuration};
 
@@ -23,7 +27,7 @@ use crate::event::{ActionError, Outcome};
 use crate::health::HookRun;
 use crate::journal::{Halt, RestartCause, RestartStage};
 use crate::key::ActionId;
-use crate::outbox::Pending;
+use crate::outbox::{Outbox, Pending};
 use crate::sandbox::SandboxState;
 use crate::texts;
 
@@ -48,6 +52,13 @@ impl Halt {
             Self::By { deadline } => {
                 Self::By { deadline: deadline.min(now + grace).max(now + GRACE_MIN) }
             }
+        }
+    }
+
+    fn put_off(&mut self, by: TickDuration) {
+        match self {
+            Self::AtOnce => {}
+            Self::By { deadline } => *deadline = *deadline + by,
         }
     }
 
@@ -81,8 +92,39 @@ impl PodCore {
         }
     }
 
+    /// Whether nothing can be asked to end now.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.outbox.is_held_up() && self.is_active()
+    }
+
+    /// For so long nothing could be asked to end. What was asked before has had its grace meanwhile.
+    pub(crate) fn put_halts_off(&mut self, by: TickDuration) {
+        match self.restart.as_mut().map(|restart| &mut restart.stage) {
+            Some(RestartStage::Stopping { halt } | RestartStage::Cycling { halt, .. }) => {
+                halt.put_off(by);
+            }
+            Some(RestartStage::Starting) | None => {}
+        }
+        match &mut self.sandbox.state {
+            SandboxState::Dead { halt } => halt.put_off(by),
+            SandboxState::Absent(_) | SandboxState::Ready => {}
+        }
+        let outbox = &self.outbox;
+        for container in &mut self.containers {
+            if let State::Running { stop: Some(stop), .. } = &mut container.state
+                && stop.awaits_way(outbox)
+            {
+                stop.kill_at = stop.kill_at + by;
+                stop.not_before = stop.not_before + by;
+            }
+        }
+    }
+
     /// When sidecars are signalled although it is not their turn.
     pub(crate) fn halt_deadline(&self) -> Option<Tick> {
+        if self.stands_still() {
+            return None;
+        }
         match self.halt()? {
             Halt::AtOnce => None,
             Halt::By { deadline } => {
@@ -311,6 +353,22 @@ impl PodCore {
                 }
             }
         }
+    }
+}
+
+impl Stop {
+    /// Whether its next step was decided, and the driver has not taken it yet.
+    pub(crate) fn awaits_way(&self, outbox: &Outbox) -> bool {
+        let action = match &self.step {
+            StopStep::PreStop(HookRun::InFlight(id)) => Some(*id),
+            StopStep::Signal(task) => task.action(),
+            StopStep::PreStop(HookRun::Due)
+            | StopStep::AwaitTurn
+            | StopStep::Grace
+            | StopStep::Kill(_)
+            | StopStep::AwaitExit { .. } => None,
+        };
+        action.is_some_and(|id| outbox.is_queued(id))
     }
 }
 

@@ -27,9 +27,19 @@ pub(crate) enum Pending {
     Clearance(ContainerKey),
 }
 
+/// Whether what is asked for is begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    #[default]
+    Open,
+    /// The journal finds no room, so all that was not polled yet waits.
+    HeldUp,
+}
+
 /// Actions on their way to the driver. Those of one event form a batch, so that the journal can go in front of them.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
+    way: Way,
     next_id: u64,
     queue: VecDeque<(ActionId, Action)>,
     batch: Vec<(ActionId, Action)>,
@@ -81,7 +91,29 @@ impl Outbox {
     }
 
     pub(crate) fn pop(&mut self) -> Option<(ActionId, Action)> {
+        self.way = Way::Open;
         self.queue.pop_front()
+    }
+
+    /// The next that ends a container, whatever it stands behind.
+    pub(crate) fn pop_end(&mut self) -> Option<(ActionId, Action)> {
+        let place = self.queue.iter().position(|(_, action)| action.ends_container())?;
+        self.queue.remove(place)
+    }
+
+    /// Nothing is begun until more is popped. Journals that are on their way are older than the one that is written then.
+    pub(crate) fn hold_up(&mut self) {
+        self.way = Way::HeldUp;
+        self.queue.retain(|(_, action)| !matches!(action, Action::Persist(_)));
+    }
+
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.way == Way::HeldUp
+    }
+
+    /// Whether an action was not polled yet.
+    pub(crate) fn is_queued(&self, id: ActionId) -> bool {
+        self.queue.iter().any(|(queued, _)| *queued == id)
     }
 
     fn take_id(&mut self) -> ActionId {

@@ -55,8 +55,9 @@ impl PodCore {
             State::Running { health, stop, .. } => {
                 // a probe is due
                 let probe = health.deadline(self.probing(stop.as_ref()));
-                let stop = stop.as_ref().and_then(Stop::deadline);
-                probe.into_iter().chain(stop).min()
+                let still = self.stands_still();
+                let stop = stop.as_ref().filter(|stop| !(still && stop.awaits_way(&self.outbox)));
+                probe.into_iter().chain(stop.and_then(Stop::deadline)).min()
             }
         }
     }

@@ -20,7 +20,7 @@ use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 use world::build::{self, PodExt};
 use world::runtime::Says;
-use world::{Processes, START, World, digest};
+use world::{Disk, Processes, START, World, digest};
 
 #[test]
 fn scenarios_do_what_their_files_say() {
@@ -307,6 +307,10 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             world.config.max_container_restart_period = parse_span(words.word(1));
         }
         "lose-journal" => world.journal = None,
+        // the journal cannot be written: `disk full`, `disk has room`
+        "disk" => {
+            world.disk = if words.word(1) == "full" { Disk::Full } else { Disk::HasRoom };
+        }
         "crash" => world.crash_agent(),
         // killed, and started again so much later
         "away" => {

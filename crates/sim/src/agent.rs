@@ -68,10 +68,7 @@ pub(crate) struct PodOnNode {
     pub(crate) seen: StatusWrite,
     pub(crate) node: String,
     journal: Option<Journal>,
-    /// The newest journal, which found no room: nothing that was asked for after it is done before it is written.
-    unwritten_journal: Option<Journal>,
-    /// When a journal that had found no room was tried last. What was held up by it is asked for at that moment, its end included.
-    had_room_at: Option<Tick>,
+    held_up: HeldUp,
     config: Config,
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     /// The sandbox that was torn down last; only the bug [`KnownBug::SandboxOfNamesake`] finds it again.
@@ -120,6 +117,13 @@ pub(crate) struct PodOnNode {
     pub(crate) backlog: Backlog,
     /// The agent died before the core's next action.
     pub(crate) died: bool,
+}
+
+/// Whether a journal found no room: nothing that was asked for after it is done before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeldUp {
+    No,
+    Yes,
 }
 
 /// Whether the agent knows that the pod is to end.
@@ -182,8 +186,7 @@ impl PodOnNode {
             pod,
             node: node.to_owned(),
             journal: None,
-            unwritten_journal: None,
-            had_room_at: None,
+            held_up: HeldUp::No,
             config,
             sandboxes: BTreeMap::new(),
             torn_down: None,
@@ -403,8 +406,6 @@ impl PodOnNode {
         let killed = status == ExitStatus::Signal { signal: SIGKILL };
         let signalled = self.signalled.remove(key);
         let signalled = self.stopping.remove(key).or(signalled);
-        // its grace period went by while its signal waited for the journal
-        let signalled = signalled.filter(|since| self.had_room_at != Some(*since));
         if let Some(since) = signalled.filter(|since| killed && now.since(*since) < self.grace_min)
         {
             let (had, grace) = (now.since(since), self.grace_min);
@@ -427,13 +428,11 @@ impl PodOnNode {
         let since = now.since(since);
         let now = self.clock.shows(now);
         let mut effects = Vec::new();
-        if let Some(journal) = self.unwritten_journal.take() {
+        if self.waits_for_room() {
+            let journal = self.core.journal_again(now);
             self.persist(journal, faults);
-            self.had_room_at = Some(now);
         }
-        while !self.waits_for_room()
-            && let Some((id, action)) = self.core.poll_action()
-        {
+        while let Some((id, action)) = self.next_action() {
             if faults.dies_here(&self.node) {
                 self.died = true;
                 return effects;
@@ -579,16 +578,29 @@ impl PodOnNode {
         }
     }
 
+    fn next_action(&mut self) -> Option<(ActionId, Action)> {
+        match self.held_up {
+            HeldUp::No => self.core.poll_action(),
+            HeldUp::Yes => self.core.poll_end(),
+        }
+    }
+
     fn persist(&mut self, journal: Journal, faults: &Faults) {
         match faults.room() {
-            Room::Enough => self.journal = Some(journal),
-            Room::None => self.unwritten_journal = Some(journal),
+            Room::Enough => {
+                self.journal = Some(journal);
+                self.held_up = HeldUp::No;
+            }
+            Room::None => {
+                self.core.hold_up();
+                self.held_up = HeldUp::Yes;
+            }
         }
     }
 
     /// Whether it goes on only when its journal can be written.
-    pub(crate) const fn waits_for_room(&self) -> bool {
-        self.unwritten_journal.is_some()
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.held_up == HeldUp::Yes
     }
 
     fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {

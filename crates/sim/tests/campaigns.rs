@@ -603,6 +603,30 @@ fn a_journal_that_finds_no_room_holds_up_what_depends_on_it_and_nothing_longer()
     survives(&[(60, full()), (61, ended()), (70, Deed::CrashAgent(0))]);
 }
 
+/// The grace period of what is asked to end begins when it can be asked, not when that was decided; and what ends for good is asked
+/// at once.
+#[test]
+fn a_container_that_is_to_end_while_the_disk_is_full_has_its_whole_grace_period() {
+    let hangs = Behaviour { hangs: true, ..Behaviour::default() };
+    // what a user asks for beforehand, as nothing can be asked for then, the node hears of while the disk is full
+    let survives = |asked: Deed, meanwhile: (u64, Deed)| {
+        let deaf = Deed::DeafNode(0, TickDuration::from_secs(30));
+        let full = Deed::FullDisk(TickDuration::from_secs(120));
+        let deeds = [(40, deaf), (50, asked), (60, full), meanwhile];
+        passes(&campaign(&deeds, vec![hangs.clone()]));
+    };
+    let asked =
+        [Rung::Container, Rung::Containers, Rung::Pod].map(|rung| Deed::RestartPod(1, rung));
+    for asked in asked.into_iter().chain([Deed::DeletePod(1), Deed::EvictPod(1)]) {
+        // the next agent, too, gives it the grace period that it has begun
+        for at in [65, 80, 100, 181, 190] {
+            survives(asked.clone(), (at, Deed::CrashAgent(0)));
+        }
+        survives(asked.clone(), (90, Deed::Pressure(1)));
+        survives(asked, (61, Deed::EndContainer(0, ExitStatus::OomKilled)));
+    }
+}
+
 #[test]
 fn claims_get_their_volumes_once_whatever_becomes_of_the_writes() {
     let rates =

@@ -96,9 +96,8 @@ pub(crate) struct Worker<R, N> {
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<Outcome, ActionError>)>>,
     /// Those under way whose end brings the containers on.
     leading_on: BTreeSet<ActionId>,
-    /// A journal that could not be written yet: what was polled after it waits.
-    unwritten: Option<Box<Journal>>,
     journal: JournalFile,
+    journal_state: JournalState,
     journal_sync: BackgroundSync,
     asked: AskedContainers,
     shown: watch::Sender<Arc<PodStatus>>,
@@ -126,6 +125,14 @@ pub(super) enum Departure {
     WithObject,
     /// No longer than it takes: the node is shut down.
     WhenOver,
+}
+
+/// Whether the newest journal stands on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JournalState {
+    Written,
+    /// It is tried again.
+    FindsNoRoom,
 }
 
 /// Whether the worker goes on.
@@ -200,8 +207,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             inbox,
             under_way: FuturesUnordered::new(),
             leading_on: BTreeSet::new(),
-            unwritten: None,
             journal,
+            journal_state: JournalState::Written,
             journal_sync: BackgroundSync::default(),
             asked: AskedContainers::default(),
             shown,
@@ -276,25 +283,20 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 () = sleep_until(timeout), if timeout.is_some() => {
                     self.core.handle_timeout(self.node.clock.now());
                 }
-                () = tokio::time::sleep(JOURNAL_RETRY), if self.unwritten.is_some() => {}
+                () = tokio::time::sleep(JOURNAL_RETRY), if self.is_held_up() => {}
             }
         }
     }
 
     /// Begins everything that the core asks for.
     fn begin_actions(&mut self) -> Flow {
-        if let Some(journal) = self.unwritten.take()
-            && !self.persist(journal)
-        {
-            return Flow::Continue;
+        if self.is_held_up() {
+            let journal = self.core.journal_again(self.node.clock.now());
+            self.persist(&journal);
         }
-        while let Some((id, action)) = self.core.poll_action() {
+        while let Some((id, action)) = self.next_action() {
             match action {
-                Action::Persist(journal) => {
-                    if !self.persist(journal) {
-                        return Flow::Continue;
-                    }
-                }
+                Action::Persist(journal) => self.persist(&journal),
                 Action::WriteStatus(status) => self.write_status(*status),
                 Action::EmitEvent(event) => {
                     if self.mode == Mode::Serving {
@@ -371,21 +373,34 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    /// Writes the journal; on failure keeps it, and with it everything polled later, for another try.
-    fn persist(&mut self, journal: Box<Journal>) -> bool {
-        if self.mode == Mode::NodeStopping {
-            return true; // what stands on disk is what the next agent shall go on from
+    fn next_action(&mut self) -> Option<(ActionId, Action)> {
+        match self.journal_state {
+            JournalState::Written => self.core.poll_action(),
+            JournalState::FindsNoRoom => self.core.poll_end(),
         }
-        match self.journal.write(journal.as_ref()) {
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.journal_state == JournalState::FindsNoRoom
+    }
+
+    /// Writes the journal. On failure all waits that was asked for after it, but for what ends a pod.
+    fn persist(&mut self, journal: &Journal) {
+        if self.mode == Mode::NodeStopping {
+            // what stands on disk is what the next agent shall go on from
+            self.journal_state = JournalState::Written;
+            return;
+        }
+        match self.journal.write(journal) {
             Ok(()) => {
+                self.journal_state = JournalState::Written;
                 self.journal_sync.schedule(self.journal.path().to_owned());
-                true
             }
             Err(error) => {
                 let error = causes(&error);
                 tracing::warn!(pod = %self.pod_ref, error, "the journal cannot be written; the pod waits");
-                self.unwritten = Some(journal);
-                false
+                self.journal_state = JournalState::FindsNoRoom;
+                self.core.hold_up();
             }
         }
     }

@@ -14,7 +14,7 @@ use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 
 use crate::shapes::role_of;
 use crate::world::runtime::Says;
-use crate::world::{Processes, World, runtime};
+use crate::world::{Disk, Processes, World, runtime};
 
 /// One thing that happens. Numbers choose among what is there.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub(crate) enum Happening {
     Wake,
     AgentCrash,
     AgentCrashWithoutJournal,
+    /// The journal can be written from now on, or not.
+    Disk(Disk),
     Reboot,
     Snapshot,
     SandboxDies(Processes),
@@ -73,6 +75,7 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         2 => (0u64..1_000).prop_map(Happening::Wait),
         6 => Just(Happening::Wake),
         2 => Just(Happening::AgentCrash),
+        2 => prop_oneof![Just(Disk::HasRoom), Just(Disk::Full)].prop_map(Happening::Disk),
         1 => Just(Happening::Reboot),
         1 => Just(Happening::Snapshot),
         1 => prop_oneof![Just(Processes::DieToo), Just(Processes::LiveOn)].prop_map(Happening::SandboxDies),
@@ -205,7 +208,9 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
             world.journal_was_lost = true;
             crash(world);
         }
+        Happening::Disk(disk) => world.disk = *disk,
         Happening::Reboot => {
+            world.disk = Disk::HasRoom;
             // Double faults within the moment before the status is written are beyond any promise.
             world.poll_all();
             if !world.is_gone() {

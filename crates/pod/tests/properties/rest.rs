@@ -4,10 +4,11 @@ use rekindle_pod::ResourceDecision;
 use rekindle_types::{ExitStatus, TickDuration};
 
 use crate::shapes::role_of;
-use crate::world::World;
+use crate::world::{Disk, World};
 
 /// The faults are over: containers obey signals, init containers succeed, nothing else ends.
 pub(crate) fn heal(world: &mut World) {
+    world.disk = Disk::HasRoom;
     world.runtime.obeys_signals = true;
     world.runtime.answers.clear();
     world.report_exits();

@@ -35,6 +35,9 @@ pub struct World {
     /// What survives a crash of the agent.
     pub journal: Option<Journal>,
     pub journal_was_lost: bool,
+    pub disk: Disk,
+    /// A journal that found no room waits for it.
+    pub is_held_up: bool,
     pub runtime: Runtime,
     /// Polled and not carried out yet.
     pub waiting: Vec<(ActionId, Action)>,
@@ -74,6 +77,8 @@ impl World {
             pod,
             journal: None,
             journal_was_lost: false,
+            disk: Disk::HasRoom,
+            is_held_up: false,
             runtime: Runtime::default(),
             waiting: Vec::new(),
             log: Vec::new(),
@@ -142,6 +147,7 @@ impl World {
     /// The core as an agent makes it that starts again. It waits for a snapshot.
     pub fn crash_agent(&mut self) {
         self.waiting.clear();
+        self.is_held_up = false;
         self.asked = None;
         self.core = match self.journal.clone() {
             Some(journal) => {
@@ -173,7 +179,21 @@ impl World {
 
     /// Takes the next action. What needs no answer is done at once, the rest waits.
     pub fn poll(&mut self) -> bool {
+        if self.is_held_up {
+            let journal = Action::Persist(Box::new(self.core.journal_again(self.now)));
+            if self.disk == Disk::Full {
+                return self.poll_end();
+            }
+            self.is_held_up = false;
+            self.log.push(digest::action(&journal));
+            self.note(journal);
+        }
         let Some((id, action)) = self.core.poll_action() else { return false };
+        if let (Action::Persist(_), Disk::Full) = (&action, self.disk) {
+            self.core.hold_up();
+            self.is_held_up = true;
+            return true;
+        }
         self.log.push(digest::action(&action));
         match action.answer() {
             Answer::Expected => {
@@ -189,6 +209,14 @@ impl World {
             }
             Answer::None => self.note(action),
         }
+        true
+    }
+
+    fn poll_end(&mut self) -> bool {
+        let Some((id, action)) = self.core.poll_end() else { return false };
+        self.log.push(digest::action(&action));
+        self.check_asked_once(&action);
+        self.waiting.push((id, action));
         true
     }
 
@@ -401,6 +429,13 @@ impl World {
         };
         self.tell(Event::ContainerExited { key, exit });
     }
+}
+
+/// Where the journal is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    HasRoom,
+    Full,
 }
 
 /// What becomes of the processes of a sandbox that dies.

@@ -88,6 +88,43 @@ async fn a_restart_of_a_pod_that_has_ended_is_refused() {
     assert_eq!(message, json!("pod default/job has finished (phase Succeeded)"));
 }
 
+/// A disk that is full: the grace begins when the container can be asked. A pod that is over is ended all the same.
+#[tokio::test(start_paused = true)]
+async fn a_restart_while_the_journal_cannot_be_written_gives_the_whole_grace_when_it_can() {
+    let world = World::new();
+    world.machine.stubborn("app");
+    for name in ["web", "other"] {
+        world.api.create("pods", &pod(name, vec![container("app")]));
+    }
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    world.until_running("other").await;
+    world.crash(agent);
+    // an agent begins its journals anew, which is impossible then
+    let obstacles = ["uid-web-0", "uid-other-1"]
+        .map(|uid| world.folder.join(&format!("data/node/pods/{uid}/journal.new")));
+    obstacles.iter().for_each(|obstacle| std::fs::create_dir_all(obstacle).unwrap());
+    let _agent = world.agent().await;
+    let mut again = restart("again", "web", Rung::Containers);
+    again.spec.grace_period_seconds = Some(7);
+    world.api.create("podrestarts", &again);
+    world.lease_renewals(6).await;
+    assert_eq!(world.machine.count("signal app"), 0);
+
+    world.api.delete_pod("other", 7);
+    world.machine.until("killed", |machine| machine.count("kill app") == 1).await;
+    assert_eq!(world.machine.count("signal app"), 1);
+    assert_eq!(world.machine.sandboxes().len(), 2, "how it ended is not forgotten");
+
+    obstacles.iter().for_each(|obstacle| std::fs::remove_dir(obstacle).unwrap());
+    world.machine.until("asked to end", |machine| machine.count("signal app") == 2).await;
+    let before = world.clock.now();
+    world.machine.until("killed", |machine| machine.count("kill app") == 2).await;
+    assert_eq!(world.clock.now().since(before).as_secs(), 7);
+    world.until_running("web").await;
+    world.api.until("gone", |api| api.get("pods", "other").is_none()).await;
+}
+
 /// What stands at terminationMessagePath and /etc/hosts may be written by the container as it likes.
 #[tokio::test(start_paused = true)]
 async fn a_container_that_fills_its_files_keeps_neither_its_pod_nor_another_container_from_restarting()
