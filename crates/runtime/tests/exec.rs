@@ -5,9 +5,14 @@
 
 mod world;
 
+use std::os::fd::AsFd;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use rekindle_runtime::*;
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use world::World;
 
 /// Longer than any of these commands takes, on a busy machine, too.
@@ -107,6 +112,66 @@ fn a_container_that_does_not_run_takes_no_commands() {
     world.block(world.rt().signal_container(&spec.key, StopSignal::Kill)).unwrap();
     world.next_exit();
     refused("is not running");
+}
+
+/// A process of ours in the PID namespace of that one, to be reaped by us.
+fn spawn_beside(first: u32) -> Child {
+    let first = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    let first = pidfd_open(first, PidfdFlags::empty()).unwrap();
+    // what a thread enters is for its own children
+    let spawned = std::thread::spawn(move || {
+        move_into_thread_name_spaces(first.as_fd(), ThreadNameSpaceType::PROCESS_ID).unwrap();
+        Command::new("sleep").arg("1000").spawn().unwrap()
+    });
+    spawned.join().unwrap()
+}
+
+/// A PID namespace whose first process ends lets nobody in: the kernel says that it lacks memory, or that there is no such process. Here
+/// its end takes until what is beside it is reaped, so no answer can wait for that.
+#[test]
+fn a_command_that_comes_while_its_container_ends_is_begun_or_told_that_it_ends() {
+    for processes in [Processes::Container, Processes::Pod] {
+        let world = World::new();
+        let namespaces = Namespaces { processes, ..Namespaces::default() };
+        let sandbox = SandboxSpec { namespaces, ..world::sandbox_spec(world.sandbox()) };
+        world.block(world.rt().run_sandbox(&sandbox)).unwrap();
+        for attempt in 0..10 {
+            let spec = world.shell("web", attempt, "exec sleep 1000");
+            let started = world.start(&spec);
+            let beside = match processes {
+                Processes::Container => Some(spawn_beside(started.pid)),
+                // that namespace does not end with a container
+                Processes::Pod | Processes::Host => None,
+            };
+            let errors = errors_while_it_is_killed(&world, &spec.key);
+            if let Some(mut beside) = beside {
+                // killed by the end of the namespace: from now on it is closed
+                let pid = Pid::from_raw(i32::try_from(beside.id()).unwrap()).unwrap();
+                let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                waitid(WaitId::Pid(pid), ended).unwrap();
+                let error = exec_within(&world, &spec.key, &["true"], LONG).unwrap_err();
+                assert!(error.chain().ends_with("is not running"), "{}", error.chain());
+                beside.wait().unwrap();
+            }
+            for error in errors {
+                assert!(error.ends_with("is not running"), "{error}");
+            }
+            assert_eq!(world.next_exit().0, spec.key);
+        }
+    }
+}
+
+/// Of commands that come before, at the same time, and after.
+fn errors_while_it_is_killed(world: &World, key: &ContainerKey) -> Vec<String> {
+    let runtime = world.rt();
+    let command = ["true".to_owned()];
+    let commands = || join_all((0..4).map(|_| runtime.exec_sync(key, &command, LONG)));
+    let (before, killed, after) = world.block(async {
+        tokio::join!(commands(), runtime.signal_container(key, StopSignal::Kill), commands())
+    });
+    killed.unwrap();
+    let failed = before.into_iter().chain(after).filter_map(Result::err);
+    failed.map(|error| error.chain()).collect()
 }
 
 #[test]

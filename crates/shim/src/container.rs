@@ -66,7 +66,8 @@ pub(crate) struct Container {
     pub(crate) attachments: Vec<OwnedFd>,
     pub(crate) log: Log,
     pub(crate) state: StateFile,
-    leftovers: Leftovers,
+    /// Where its processes are.
+    pub(crate) processes: PidNamespacePlan,
     reaped: Reaped,
     /// For further commands in it.
     pub(crate) basis: Basis,
@@ -149,7 +150,7 @@ impl Container {
             attachments: Vec::new(),
             log: files.log,
             state: files.state,
-            leftovers: Leftovers::of(&plan.processes),
+            processes: plan.processes.clone(),
             reaped: Reaped::No,
             basis: Basis::of(plan),
         }
@@ -304,7 +305,7 @@ impl Container {
     }
 
     fn kill_leftovers(&self, sandbox: Option<&Sandbox>) {
-        match (self.leftovers, sandbox) {
+        match (Leftovers::of(&self.processes), sandbox) {
             (Leftovers::None, _) | (Leftovers::Killed, None) => {}
             (Leftovers::Killed, Some(sandbox)) => {
                 if let Err(problem) = cgroup::kill_all(sandbox, &self.basis.cgroup) {

@@ -18,6 +18,11 @@ pub(crate) fn errno_text(errno: Errno) -> String {
     }
 }
 
+/// What is told of a fork for which there was no memory.
+pub(crate) fn no_memory() -> Failure {
+    Failure::new(FailureKind::Setup, format!("fork: {}", errno_text(Errno::NOMEM)))
+}
+
 /// Gives a failed system call its operation and object.
 pub(crate) trait Context<T> {
     /// As a failure of the surroundings.

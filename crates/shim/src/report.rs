@@ -73,6 +73,8 @@ impl Report {
 pub(crate) enum JoinReport {
     /// The process was forked: its number, in the shim's.
     Forked(u32),
+    /// The kernel had no memory for the fork, or says so: of a PID namespace whose first process ends it says the same.
+    NoMemory,
     /// One of them gave up.
     Failed(Failure),
 }
@@ -81,6 +83,7 @@ impl JoinReport {
     pub(crate) fn encode(self) -> Vec<u8> {
         match self {
             JoinReport::Forked(pid) => [&b"F"[..], &pid.to_le_bytes()].concat(),
+            JoinReport::NoMemory => b"M".to_vec(),
             JoinReport::Failed(failure) => Report::Failed(failure).encode(),
         }
     }
@@ -90,6 +93,9 @@ impl JoinReport {
         if let [b'F', pid @ ..] = bytes {
             let pid = pid.first_chunk::<4>().map_or(0, |pid| u32::from_le_bytes(*pid));
             return Some(JoinReport::Forked(pid));
+        }
+        if bytes == b"M" {
+            return Some(JoinReport::NoMemory);
         }
         match Report::decode(bytes)? {
             Report::Failed(failure) => Some(JoinReport::Failed(failure)),
@@ -126,6 +132,8 @@ mod tests {
         assert_eq!(JoinReport::decode(&failed().encode()), Some(failed()));
         let forked = || JoinReport::Forked(4_711_000);
         assert_eq!(JoinReport::decode(&forked().encode()), Some(forked()));
+        let no_memory = JoinReport::NoMemory.encode();
+        assert_eq!(JoinReport::decode(&no_memory), Some(JoinReport::NoMemory));
         assert_eq!(JoinReport::decode(b""), None);
     }
 }

@@ -5,7 +5,7 @@
 //! The shim keeps nothing of the host mounted (but /dev/shm, with the host's IPC namespace), so that it pins nobody's file
 //! system, and reaches host paths through a descriptor of the host's root.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -23,6 +23,9 @@ use crate::protocol::{
 };
 use crate::sys;
 use crate::users::{self, Users};
+
+/// Bytes of a file of /proc that are read at most.
+const PROC_BYTES_MAX: u64 = 1 << 16;
 
 /// A sandbox that stands; this process is in its namespaces.
 pub(crate) struct Sandbox {
@@ -175,17 +178,25 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Reads a small file of the host.
+    /// Reads a file of /proc about a process; `None` when it is gone.
+    pub(crate) fn read_of_process(&self, process: BorrowedFd<'_>, file: &str) -> Option<String> {
+        let read = |path: &str| self.read_host_file(path, PROC_BYTES_MAX).ok();
+        let info = read(&format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
+        let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim();
+        read(&format!("/proc/{pid}/{file}"))
+    }
+
+    /// Reads a small file of the host. Bytes that are no text, as a process may have in its name, are replaced.
     pub(crate) fn read_host_file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
         let file =
             paths::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)
                 .map_err(errno_text)?;
-        let mut text = String::new();
-        std::io::Read::read_to_string(
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(
             &mut std::io::Read::take(std::fs::File::from(file), bytes_max),
-            &mut text,
+            &mut bytes,
         )
         .map_err(|error| error.to_string())?;
-        Ok(text)
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

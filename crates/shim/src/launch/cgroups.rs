@@ -1,6 +1,6 @@
 //! A container's cgroups: opened by the shim, which has the host's files, and joined by its processes themselves.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -11,9 +11,6 @@ use crate::problem::Context;
 use crate::protocol::{CgroupPlan, Failure};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Forked, PidNamespace};
-
-/// Bytes of a file of /proc that are read at most.
-const PROC_BYTES_MAX: u64 = 1 << 16;
 
 /// A container's cgroups, opened.
 pub(super) struct Cgroups {
@@ -74,10 +71,7 @@ pub(super) fn fork_beside(
 
 /// Where a process is beneath a cgroup; `None` when it is elsewhere, or gone.
 fn group_beneath(own: &str, process: BorrowedFd<'_>, sandbox: &Sandbox) -> Option<PathBuf> {
-    let read = |path: &str| sandbox.read_host_file(path, PROC_BYTES_MAX).ok();
-    let info = read(&format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
-    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().to_owned();
-    let groups = read(&format!("/proc/{pid}/cgroup"))?;
+    let groups = sandbox.read_of_process(process, "cgroup")?;
     let group = Path::new(groups.lines().find_map(|line| line.strip_prefix("0::/"))?);
     // its path begins at the hierarchy's root, wherever that is mounted
     let above = group.ancestors().find(|above| Path::new(own).ends_with(above))?;

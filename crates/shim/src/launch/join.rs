@@ -24,7 +24,7 @@ use super::cgroups::{self, Tasks};
 use super::{child, confine, exec, rootfs, terminal};
 use crate::paths::{self, Links};
 use crate::pipes::{send_file, set_nonblocking, socket_pair};
-use crate::problem::Context;
+use crate::problem::{Context, errno_text};
 use crate::protocol::{
     Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,
     FileSource, ProcessPlan, UserIds,
@@ -119,21 +119,25 @@ struct Helper<'a> {
 impl Helper<'_> {
     /// Runs in the helper, and in the command that it forks; returns in neither.
     fn run(&self, files: &[OwnedFd], status: &OwnedFd) -> ! {
-        let failure = match self.prepare(files, status).and_then(|(command, wired)| {
-            let forked = sys::fork_sibling(PidNamespace::OfChildren).setup(|| "fork".to_owned())?;
-            Ok((command, wired, forked))
-        }) {
-            Ok((_, _, Sibling::Caller { pid })) => {
-                report(status, JoinReport::Forked(pid));
-                sys::exit_now(0);
-            }
-            Ok((command, wired, Sibling::Child)) => match become_session(&wired) {
-                Ok(()) => command.exec(),
-                Err(failure) => failure,
+        let said = match self.prepare(files, status) {
+            Ok((command, wired)) => match sys::fork_sibling(PidNamespace::OfChildren) {
+                Ok(Sibling::Caller { pid }) => {
+                    report(status, JoinReport::Forked(pid));
+                    sys::exit_now(0);
+                }
+                Ok(Sibling::Child) => match become_session(&wired) {
+                    Ok(()) => JoinReport::Failed(command.exec()),
+                    Err(failure) => JoinReport::Failed(failure),
+                },
+                Err(Errno::NOMEM) => JoinReport::NoMemory,
+                Err(errno) => {
+                    let problem = format!("fork: {}", errno_text(errno));
+                    JoinReport::Failed(Failure::new(FailureKind::Setup, problem))
+                }
             },
-            Err(failure) => failure,
+            Err(failure) => JoinReport::Failed(failure),
         };
-        report(status, JoinReport::Failed(failure));
+        report(status, said);
         sys::exit_now(128);
     }
 

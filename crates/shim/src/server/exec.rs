@@ -14,7 +14,7 @@ use crate::birth;
 use crate::container::{Stage, cause_of};
 use crate::launch;
 use crate::notes::note;
-use crate::problem::{Context, KILLED_UNREADY, errno_text};
+use crate::problem::{Context, KILLED_UNREADY, errno_text, no_memory};
 use crate::protocol::{Answer, ExecPlan, ExitCause, Failure, FailureKind, Message};
 use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sys;
@@ -25,6 +25,8 @@ const COMMANDS_MAX: usize = 256;
 /// One command.
 pub(crate) struct Command {
     id: u64,
+    /// The container that it is for.
+    slot: String,
     /// The call that waits for the exec; `None` when it was answered.
     waiting: Option<u64>,
     /// Whether its end is told: not that of one whose exec failed.
@@ -97,6 +99,7 @@ impl Server {
         self.next_number += 1;
         let command = Command {
             id: plan.id,
+            slot: plan.slot.clone(),
             waiting: Some(seq),
             end: End::Told,
             helper: Some(Helper { status, pidfd }),
@@ -134,6 +137,7 @@ impl Server {
                 Err(Errno::AGAIN) => return,
                 Ok(count) => match JoinReport::decode(&buffer[..count]) {
                     Some(JoinReport::Forked(pid)) => self.follow_command(number, pid),
+                    Some(JoinReport::NoMemory) => self.command_lost(number, no_memory()),
                     Some(JoinReport::Failed(failure)) => self.command_failed(number, failure),
                     None => return self.command_started(number),
                 },
@@ -166,6 +170,14 @@ impl Server {
         }
     }
 
+    /// The command was not begun, for this reason unless its container ends.
+    fn command_lost(&mut self, number: u32, failure: Failure) {
+        let unanswered = self.commands.get(&number).filter(|command| command.waiting.is_some());
+        let Some(Command { slot, .. }) = unanswered else { return };
+        let failure = if self.is_over(slot) { launch::not_running(slot) } else { failure };
+        self.command_failed(number, failure);
+    }
+
     fn command_failed(&mut self, number: u32, failure: Failure) {
         let Some(command) = self.commands.get_mut(&number) else { return };
         command.end = End::Silent;
@@ -180,12 +192,16 @@ impl Server {
         let Some(helper) = command.helper.take() else { return };
         // It has closed its files already, so it is a zombie any moment.
         reap(&helper.pidfd, WaitIdOptions::EXITED);
-        if let Some(seq) = command.waiting.take() {
-            let result = match command.process {
-                Some(_) => Ok(Answer::Done),
-                None => Err(Failure::new(FailureKind::Setup, KILLED_UNREADY)),
-            };
-            self.answer(seq, result);
+        match command.process {
+            Some(_) => {
+                if let Some(seq) = command.waiting.take() {
+                    self.answer(seq, Ok(Answer::Done));
+                }
+            }
+            None => {
+                let killed = Failure::new(FailureKind::Setup, KILLED_UNREADY);
+                self.command_lost(number, killed);
+            }
         }
         self.forget_ended_command(number);
     }

@@ -1,7 +1,7 @@
 //! PID namespaces that containers share with each other or with the host: where a container is born, the end of the first
 //! process, and the reaping of those in the host's namespace whose parents are gone.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
@@ -15,6 +15,9 @@ use crate::problem::{Context, errno_text};
 use crate::protocol::{Failure, FailureKind, PidNamespacePlan, ProcessesPlan};
 use crate::sandbox::Sandbox;
 use crate::sys;
+
+/// Among the flags of proc_pid_stat(5): `PF_EXITING` of include/linux/sched.h.
+const EXITING: u32 = 0x4;
 
 /// Processes that come to the shim when their parents are gone.
 #[derive(Debug)]
@@ -86,6 +89,23 @@ impl Server {
         }
     }
 
+    /// Whether a container is over, or is just ending. The kernel lets nobody into a PID namespace whose first process ends, long
+    /// before that one's pidfd tells: not before all others in there are reaped.
+    pub(super) fn is_over(&self, slot: &str) -> bool {
+        let container = self.find(slot).and_then(|number| self.containers.get(&number));
+        let (Some(container), Some(sandbox)) = (container, &self.sandbox) else { return true };
+        if !matches!(container.stage, Stage::Running { .. }) {
+            return true;
+        }
+        let first = match self.birthplace(&container.processes, sandbox) {
+            Ok(Birthplace::With(first)) => Some(first),
+            Ok(Birthplace::New | Birthplace::Host) => None,
+            Err(_) => return true, // it ends with the one whose namespace it shares
+        };
+        is_ending(container.pidfd.as_fd(), sandbox)
+            || first.is_some_and(|first| is_ending(first, sandbox))
+    }
+
     /// The first process has ended, and with it everything in its namespace. Unless it was told to, the sandbox is over.
     pub(super) fn reap_init(&mut self) -> Next {
         let Some(init) = self.sandbox.as_mut().and_then(|sandbox| sandbox.init.take()) else {
@@ -139,6 +159,15 @@ impl Server {
         self.containers.values().any(|container| container.is_process(pid))
             || self.commands.values().any(|command| command.may_be(pid))
     }
+}
+
+/// Whether a process ends, or has ended. Of one with several threads it is the last one whose end counts; the first one ends with it
+/// at the latest.
+fn is_ending(process: BorrowedFd<'_>, sandbox: &Sandbox) -> bool {
+    let Some(stat) = sandbox.read_of_process(process, "stat") else { return true };
+    // Its name, which may hold anything, is in parentheses; the flags are the seventh field behind it.
+    let flags = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6));
+    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & EXITING != 0)
 }
 
 fn reap(pid: u32) {
