@@ -176,6 +176,8 @@ fn slim_spec(spec: &PodSpec) -> PodSpec {
         active_deadline_seconds: spec.active_deadline_seconds,
         affinity: spec.affinity.clone(),
         containers: slim(&spec.containers),
+        // they are few, and whoever asks to restart one is told what it is
+        ephemeral_containers: spec.ephemeral_containers.clone(),
         host_network: spec.host_network,
         hostname: spec.hostname.clone(),
         init_containers: spec.init_containers.as_deref().map(slim),
@@ -205,7 +207,6 @@ fn slim_spec(spec: &PodSpec) -> PodSpec {
         dns_config: None,
         dns_policy: None,
         enable_service_links: None,
-        ephemeral_containers: None,
         eviction_responders: None,
         host_aliases: None,
         host_ipc: None,

@@ -91,6 +91,12 @@ fn what_nobody_could_carry_out_is_refused_with_the_reason() {
         let spec = json!({"rung": "Container", "containerName": name});
         assert_eq!(ahead(vec![named().into(), node("True")], spec), Preview::Goes, "{name}");
     }
+    let of_a_set = pod(json!({
+        "metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": true}]},
+        "spec": {"ephemeralContainers": [{"name": "debugger"}]},
+    }));
+    let spec = json!({"rung": "Container", "containerName": "debugger"});
+    refused(vec![of_a_set.into()], spec, "debugger of pod shop/web is an ephemeral container");
     let mirror = pod(json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}));
     refused(vec![mirror.into()], json!({"rung": "Recreate"}), "its node alone can replace it");
     refused(vec![pod(json!({})).into()], json!({"rung": "Rollback"}), "not of a Deployment");
