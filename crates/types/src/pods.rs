@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::held;
 use crate::resources::ResourceList;
 
 /// A pod, however it is held: as the API has it, or as [`held::Pod`](crate::held::Pod).
@@ -43,49 +44,64 @@ impl Granted<'_> {
     }
 }
 
-impl AnyPod for Pod {
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
+/// The same for both: what one has in place, the other has behind a pointer.
+macro_rules! any_pod {
+    ($pod:ty, $reached:ident, $node_name:ident) => {
+        impl AnyPod for $pod {
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
 
-    fn spec(&self) -> Option<&PodSpec> {
-        self.spec.as_ref()
-    }
+            fn spec(&self) -> Option<&PodSpec> {
+                self.spec.$reached()
+            }
 
-    fn phase(&self) -> Option<&str> {
-        self.status.as_ref()?.phase.as_deref()
-    }
+            fn phase(&self) -> Option<&str> {
+                self.status.as_ref()?.phase.as_deref()
+            }
 
-    fn conditions(&self) -> &[PodCondition] {
-        let conditions = self.status.as_ref().and_then(|status| status.conditions.as_deref());
-        conditions.unwrap_or_default()
-    }
+            fn conditions(&self) -> &[PodCondition] {
+                let status = self.status.as_ref();
+                status.and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+            }
 
-    fn qos_class(&self) -> Option<&str> {
-        self.status.as_ref()?.qos_class.as_deref()
-    }
+            fn qos_class(&self) -> Option<&str> {
+                self.status.as_ref()?.qos_class.as_deref()
+            }
 
-    fn granted(&self) -> Granted<'_> {
-        self.status.as_ref().map_or_else(Granted::default, |status| Granted {
-            allocated: status.allocated_resources.as_ref(),
-            in_force: status.resources.as_ref(),
-        })
-    }
+            fn granted(&self) -> Granted<'_> {
+                self.status.as_ref().map_or_else(Granted::default, |status| Granted {
+                    allocated: status.allocated_resources.$reached(),
+                    in_force: status.resources.$reached(),
+                })
+            }
 
-    fn granted_to(&self, container: &str) -> Granted<'_> {
-        let status = self.status.as_ref();
-        let lists = status.map(|s| [&s.container_statuses, &s.init_container_statuses]);
-        let mut all = lists.into_iter().flatten().flatten().flatten();
-        let found = all.find(|status| status.name == container);
-        found.map_or_else(Granted::default, |status| Granted {
-            allocated: status.allocated_resources.as_ref(),
-            in_force: status.resources.as_ref(),
-        })
-    }
+            fn granted_to(&self, container: &str) -> Granted<'_> {
+                let status = self.status.as_ref();
+                let lists = status.map(|s| [&s.container_statuses, &s.init_container_statuses]);
+                let mut all = lists.into_iter().flatten().flatten().flatten();
+                let found = all.find(|status| status.name == container);
+                found.map_or_else(Granted::default, |status| Granted {
+                    allocated: status.allocated_resources.$reached(),
+                    in_force: status.resources.$reached(),
+                })
+            }
 
-    fn node_name(&self) -> Option<&str> {
-        self.spec.as_ref()?.node_name.as_deref()
-    }
+            fn node_name(&self) -> Option<&str> {
+                $node_name(self)
+            }
+        }
+    };
+}
+any_pod!(Pod, as_ref, node_of_spec);
+any_pod!(held::Pod, as_deref, node_beside_spec);
+
+fn node_of_spec(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+fn node_beside_spec(pod: &held::Pod) -> Option<&str> {
+    pod.node_name.as_deref()
 }
 
 macro_rules! any_pod_behind {

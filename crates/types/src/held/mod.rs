@@ -10,12 +10,12 @@ mod status;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{self, Container, PodCondition, PodSpec, Volume};
+use k8s_openapi::api::core::v1::{self, Container, PodSpec, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::owners::controller_of;
-use crate::pods::{AnyPod, Granted};
+use crate::pods::AnyPod;
 pub use status::{ContainerState, ContainerStatus, PodStatus};
 
 /// A pod.
@@ -115,51 +115,6 @@ impl<'de> Deserialize<'de> for Pod {
 impl Serialize for Pod {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.to_api().serialize(to)
-    }
-}
-
-impl AnyPod for Pod {
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn spec(&self) -> Option<&PodSpec> {
-        self.spec.as_deref()
-    }
-
-    fn phase(&self) -> Option<&str> {
-        self.status.as_ref()?.phase.as_deref()
-    }
-
-    fn conditions(&self) -> &[PodCondition] {
-        let conditions = self.status.as_ref().and_then(|status| status.conditions.as_deref());
-        conditions.unwrap_or_default()
-    }
-
-    fn qos_class(&self) -> Option<&str> {
-        self.status.as_ref()?.qos_class.as_deref()
-    }
-
-    fn granted(&self) -> Granted<'_> {
-        self.status.as_ref().map_or_else(Granted::default, |status| Granted {
-            allocated: status.allocated_resources.as_deref(),
-            in_force: status.resources.as_deref(),
-        })
-    }
-
-    fn granted_to(&self, container: &str) -> Granted<'_> {
-        let status = self.status.as_ref();
-        let lists = status.map(|s| [&s.container_statuses, &s.init_container_statuses]);
-        let mut all = lists.into_iter().flatten().flatten().flatten();
-        let found = all.find(|status| status.name == container);
-        found.map_or_else(Granted::default, |status| Granted {
-            allocated: status.allocated_resources.as_deref(),
-            in_force: status.resources.as_deref(),
-        })
-    }
-
-    fn node_name(&self) -> Option<&str> {
-        self.node_name.as_deref()
     }
 }
 
