@@ -205,10 +205,10 @@ impl Object {
             && meta.namespace.as_deref().unwrap_or_default() == id.name.namespace
     }
 
-    /// The same with no more than is held of it.
-    pub fn slim(self) -> Self {
+    /// The same with no more than is held of it, beside another pod that may have the same spec.
+    pub fn slim(self, other: Option<&Pod>) -> Self {
         match self {
-            Object::Pod(pod) => Object::from(Arc::unwrap_or_clone(pod).slim()),
+            Object::Pod(pod) => Object::from(Arc::unwrap_or_clone(pod).slim(other)),
             other => other,
         }
     }

@@ -74,7 +74,7 @@ impl Kinds {
         let (kind, entry) = self.by_segment.get(segment)?;
         let object = shared(*kind, api.read(entry, stored).ok()?)?;
         debug_assert!(
-            object_from_json(*kind, &stored.value).is_ok_and(|read| read.slim() == object),
+            object_from_json(*kind, &stored.value).is_ok_and(|read| read.slim(None) == object),
             "{} reads back as something else than it was",
             stored.key
         );

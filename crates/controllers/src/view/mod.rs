@@ -140,18 +140,15 @@ impl View {
 
     /// The object with no more of it than is asked about. Of a pod's spec there is one for all that are of the same template.
     fn slimmed(&self, id: &ObjectId, object: Object) -> Object {
-        let pod = match object.slim() {
-            Object::Pod(pod) => pod,
-            other => return other,
-        };
+        if id.kind != Kind::Pod {
+            return object;
+        }
         let sibling = || {
-            let controller = owners::controller_of(&pod.metadata)?;
+            let controller = owners::controller_of(object.meta())?;
             self.members_of(&controller.uid).next().map(|member| &member.pod)
         };
-        match self.pod(&id.name).or_else(sibling) {
-            Some(alike) => Object::from(Arc::unwrap_or_clone(pod).sharing(alike)),
-            None => Object::Pod(pod),
-        }
+        let other = self.pod(&id.name).or_else(sibling).map(Arc::as_ref);
+        object.slim(other)
     }
 
     /// Puts an object in, whatever was there.

@@ -32,23 +32,27 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// The same with no more than is asked about.
-    pub fn slim(mut self) -> Self {
+    /// The same with no more than is asked about. Where its spec is that of `other`, which was made small before, both share one.
+    pub fn slim(mut self, other: Option<&Self>) -> Self {
         trim_metadata(&mut self.metadata);
-        if controller_of(&self.metadata).is_some()
+        // one that is small already, as another version of it, need not be made so
+        if !self.shares(other)
+            && controller_of(&self.metadata).is_some()
             && let Some(spec) = &mut self.spec
         {
             *spec = Arc::new(slim_spec(spec));
+            self.shares(other);
         }
         self
     }
 
-    /// The same with the spec of another pod in place of its own where both are alike, so that they share it.
-    pub fn sharing(mut self, other: &Self) -> Self {
-        if self.has_spec_of(other) {
+    /// Takes the spec of another pod in place of its own, if they are alike.
+    fn shares(&mut self, other: Option<&Self>) -> bool {
+        let alike = other.filter(|other| self.has_spec_of(other));
+        if let Some(other) = alike {
             self.spec.clone_from(&other.spec);
         }
-        self
+        alike.is_some()
     }
 
     /// Whether the specs are alike, wherever both are bound to.
@@ -265,9 +269,9 @@ mod tests {
     #[test]
     fn a_controllers_pod_keeps_what_is_asked_about() {
         let pod = api_pod("a", Some("n1"), Some("web"));
-        let slim = Pod::from(pod.clone()).slim();
+        let slim = Pod::from(pod.clone()).slim(None);
         assert_eq!(slim, Pod::from(&pod));
-        assert_eq!(slim, slim.clone().slim());
+        assert_eq!(slim, slim.clone().slim(None));
         let spec = slim.spec.as_ref().unwrap();
         let container = &spec.containers[0];
         assert_eq!((container.name.as_str(), container.image.as_deref()), ("app", Some("app:1")));
@@ -284,19 +288,22 @@ mod tests {
     fn a_pod_that_nobody_else_could_create_again_keeps_its_spec_whole() {
         let pod = api_pod("a", Some("n1"), None);
         let slim = Pod::from(&pod);
-        assert_eq!(slim, Pod::from(pod.clone()).slim());
+        assert_eq!(slim, Pod::from(pod.clone()).slim(None));
         assert_eq!(slim.to_api().spec, pod.spec);
     }
 
     #[test]
     fn pods_of_a_template_share_its_spec_wherever_they_are() {
-        let first = Pod::from(&api_pod("a", Some("n1"), Some("web")));
-        let second = Pod::from(&api_pod("b", Some("n2"), Some("web")));
-        let shared = second.clone().sharing(&first);
-        assert!(Arc::ptr_eq(shared.spec.as_ref().unwrap(), first.spec.as_ref().unwrap()));
-        assert_eq!(shared, second);
-        assert_eq!(shared.node_name.as_deref(), Some("n2"));
-        let other = Pod::from(&api_pod("c", None, None));
-        assert_eq!(other.clone().sharing(&first), other);
+        let of = |name: &str, node: &str| api_pod(name, Some(node), Some("web"));
+        let first = Pod::from(&of("a", "n1"));
+        let is_shared =
+            |pod: &Pod| Arc::ptr_eq(pod.spec.as_ref().unwrap(), first.spec.as_ref().unwrap());
+        for second in [Pod::from(&of("b", "n2")), Pod::from(of("b", "n2"))] {
+            let shared = second.slim(Some(&first));
+            assert!(is_shared(&shared));
+            assert_eq!(shared, Pod::from(&of("b", "n2")));
+        }
+        let naked = Pod::from(api_pod("c", None, None)).slim(Some(&first));
+        assert!(!is_shared(&naked) && naked == Pod::from(&api_pod("c", None, None)));
     }
 }

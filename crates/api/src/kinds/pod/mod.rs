@@ -90,7 +90,9 @@ impl ApiKind for Pod {
         self.metadata.generation = old.metadata.generation;
         // The class is fixed at creation.
         let class = old.status.as_ref().and_then(|status| status.qos_class.clone());
-        self.status.get_or_insert_default().qos_class = class;
+        let status = self.status.get_or_insert_default();
+        status.qos_class = class;
+        status::fit(status);
     }
 
     fn status_alone(&self, is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
