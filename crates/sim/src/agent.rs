@@ -102,7 +102,7 @@ pub(crate) struct PodOnNode {
     /// Behaviours that chose a start since this was asked last.
     pub(crate) behaviours_used: Vec<usize>,
     leading_on: BTreeSet<ActionId>,
-    unwritten: Option<PodStatus>,
+    unwritten: Option<Box<PodStatus>>,
     deletion_grace: Option<i64>,
     ends: Ends,
     pub(crate) address: u32,
@@ -489,7 +489,7 @@ impl PodOnNode {
         // while something is on its way that brings another status at once, this one would only stand in its way
         if self.leading_on.is_empty() || effects.iter().any(|e| matches!(e, Effect::Finished)) {
             let status = self.unwritten.take();
-            effects.splice(0..0, status.map(|status| Effect::Status(Box::new(status))));
+            effects.splice(0..0, status.map(Effect::Status));
         }
         effects
     }
@@ -565,7 +565,7 @@ impl PodOnNode {
             Action::WriteStatus(status) => {
                 let status = self.said(*status, faults.bug);
                 self.check_status(&status);
-                self.unwritten = Some(status);
+                self.unwritten = Some(Box::new(status));
             }
             Action::EmitEvent(event) => {
                 self.check_event(&event);

@@ -148,13 +148,14 @@ pub struct World {
     watched: Watched,
     faults: Faults,
     last_revision: u64,
-    pods: BTreeMap<String, PodOnNode>,
+    /// By their UIDs; each by itself, as the map would keep room for others beside it.
+    pods: BTreeMap<String, Box<PodOnNode>>,
     /// What was done to pods that are gone.
     tally_gone: Tally,
     /// The UIDs of the newest of each name.
     pods_by_name: BTreeMap<NamespacedName, String>,
     /// Of pods that are gone; only the bugs `SandboxOfNamesake` and `BackoffOfNamesake` keep any.
-    leftovers: BTreeMap<NamespacedName, PodOnNode>,
+    leftovers: BTreeMap<NamespacedName, Box<PodOnNode>>,
     /// What each node's agent has said. Each counts by itself, as long as its process lives.
     recorders: BTreeMap<String, Recorder>,
     /// What nodes will try again.

@@ -278,12 +278,12 @@ impl World {
                     (Some(before), Some(KnownBug::BackoffOfNamesake)) => {
                         made.inherit_backoff(self.now, &before);
                     }
-                    (Some(before), Some(_) | None) => made.inherit(before),
+                    (Some(before), Some(_) | None) => made.inherit(*before),
                     (None, Some(_) | None) => {}
                 }
                 self.trace.add(self.now, &format!("{}: taken up by {node}", name_of(pod)));
                 self.note_place(uid, node);
-                self.pods.insert(uid.to_owned(), made);
+                self.pods.insert(uid.to_owned(), Box::new(made));
                 self.pods_by_name.insert(name_of(pod), uid.to_owned());
             }
         }
@@ -291,7 +291,7 @@ impl World {
     }
 
     /// What is left of an earlier pod of that name: taken over by mistake, when that bug is switched on.
-    fn namesake(&mut self, pod: &Pod) -> Option<PodOnNode> {
+    fn namesake(&mut self, pod: &Pod) -> Option<Box<PodOnNode>> {
         self.leftovers.remove(&name_of(pod))
     }
 
@@ -364,7 +364,7 @@ impl World {
     }
 
     fn set_timer(&mut self, uid: &str) {
-        let Some(due) = self.pods.get(uid).and_then(PodOnNode::next_due) else { return };
+        let Some(due) = self.pods.get(uid).and_then(|pod| pod.next_due()) else { return };
         // a deadline that has passed already must not stop the clock
         let due = due.max(self.now + TickDuration::from_micros(1));
         if self.timers.get(uid).is_none_or(|set| *set > due || *set <= self.now) {
@@ -534,7 +534,7 @@ impl World {
         self.recorders.remove(name);
         self.call(Method::DELETE, &path(&lease_of(name), ""), "application/json", &json!({}));
         let there = self.pods.extract_if(.., |_, pod| pod.node == name);
-        let gone: BTreeMap<String, PodOnNode> = there.collect();
+        let gone: BTreeMap<String, Box<PodOnNode>> = there.collect();
         gone.values().for_each(|pod| self.tally_gone += pod.tally);
         self.pods_by_name.retain(|_, uid| !gone.contains_key(uid));
         self.count_reachable();

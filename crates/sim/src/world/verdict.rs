@@ -238,7 +238,7 @@ impl World {
 
     /// How often containers of pods that are still there were started.
     pub fn starts(&self) -> usize {
-        self.pods.values().map(crate::agent::PodOnNode::starts).sum()
+        self.pods.values().map(|pod| pod.starts()).sum()
     }
 
     /// What was done to all pods that there ever were.

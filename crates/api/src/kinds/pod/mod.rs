@@ -90,9 +90,7 @@ impl ApiKind for Pod {
         self.metadata.generation = old.metadata.generation;
         // The class is fixed at creation.
         let class = old.status.as_ref().and_then(|status| status.qos_class.clone());
-        let status = self.status.get_or_insert_default();
-        status.qos_class = class;
-        status::fit(status);
+        self.status.get_or_insert_default().qos_class = class;
     }
 
     fn status_alone(&self, is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {

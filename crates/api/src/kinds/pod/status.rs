@@ -2,14 +2,6 @@
 
 use k8s_openapi::api::core::v1::PodStatus;
 
-/// Gives back the room that lists have for more than is in them: one that was read has it for three more containers, and the object is
-/// remembered for as long as it is the newest.
-pub(super) fn fit(status: &mut PodStatus) {
-    status.conditions.iter_mut().for_each(Vec::shrink_to_fit);
-    status.container_statuses.iter_mut().for_each(Vec::shrink_to_fit);
-    status.init_container_statuses.iter_mut().for_each(Vec::shrink_to_fit);
-}
-
 /// The status without what is replaced. Its lists are nearly all of it, and a node that writes a status replaces them.
 pub(super) fn without(status: &PodStatus, is_replaced: &dyn Fn(&str) -> bool) -> PodStatus {
     fn kept<T: Clone>(
