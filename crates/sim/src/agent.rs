@@ -179,6 +179,7 @@ impl PodOnNode {
     ) -> Self {
         let shown = clock.shows(now);
         let grace = shortest_grace(&pod);
+        let last_ends = LastEnds::of(&pod);
         let mut made = Self {
             core: PodCore::new(shown, pod.clone(), config.clone()),
             clock,
@@ -201,7 +202,7 @@ impl PodOnNode {
             pauses: Pauses::default(),
             shown: Shown::default(),
             probed: Probed::default(),
-            last_ends: LastEnds::default(),
+            last_ends,
             hung: BTreeMap::new(),
             unanswered: BTreeSet::new(),
             origin: Origin::default(),

@@ -646,3 +646,9 @@ fn claims_get_their_volumes_once_whatever_becomes_of_the_writes() {
         passes(&made);
     }
 }
+
+/// A pod that is over and whose object a finalizer keeps is taken up once more, when all of it is gone.
+#[test]
+fn a_pod_that_has_succeeded_is_said_to_have_done_so_when_it_is_taken_up_again() {
+    passes(&Campaign::of_seed(157));
+}
