@@ -84,7 +84,7 @@ fn too_long_without_node(view: &View, restart: &PodRestart, now: Tick) -> Option
     let status = restart.status.as_ref()?;
     // each look asks the scheduler for itself: what the last one said may be over
     let pod = pod_of(view, restart).filter(|pod| !pods::is_ready(pod))?;
-    let message = no_other_node(view, pod)?;
+    let message = no_other_node(view, pod, now)?;
     // the scheduler's details change with the load of the nodes
     let (same_words, _) = message.split_once(": ")?;
     let latest = status.steps.iter().rev();

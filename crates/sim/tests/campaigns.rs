@@ -652,3 +652,9 @@ fn claims_get_their_volumes_once_whatever_becomes_of_the_writes() {
 fn a_pod_that_has_succeeded_is_said_to_have_done_so_when_it_is_taken_up_again() {
     passes(&Campaign::of_seed(157));
 }
+
+/// Two requests by hand to move a pod: the second waits until the node that the first one left is not avoided any more.
+#[test]
+fn a_pod_that_is_to_move_back_does_so_when_its_first_node_is_not_avoided_any_more() {
+    passes(&Campaign::of_seed(330));
+}

@@ -28,7 +28,7 @@ use rekindle_types::{Tick, TickDuration, labels, span};
 use super::{again, finish, finish_owing, grace, kept, pod_of, successor};
 use crate::events::{Note, Severity, cut};
 use crate::plan::{Evict, Refusal, Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, Plan, View, owners, pods, scheduler};
+use crate::{Kind, NamespacedName, Object, Plan, View, avoidance, owners, pods, scheduler};
 
 /// From the eviction to the new pod's readiness, the pod's grace period aside.
 const DEADLINE_DEFAULT: TickDuration = RESTART_GIVEN_UP_AFTER;
@@ -203,7 +203,7 @@ impl Job<'_> {
                 return None;
             }
         }
-        no_other_node(self.view, pod)
+        no_other_node(self.view, pod, self.now)
     }
 
     fn replacement(&self, pod: &Arc<Pod>, step: ReplacementStep) -> PodReplacement {
@@ -525,9 +525,11 @@ impl Job<'_> {
     }
 }
 
-/// Why no node but its own can take the pod. What stands before the first colon is the same for as long as it is so.
-pub fn no_other_node(view: &View, pod: &Pod) -> Option<String> {
-    let refusal = scheduler::best_node(view, pod, pods::node(pod)).err()?;
+/// Why no node but its own can take the pod: a node that it was to avoid for a while can, as soon as that is over. What stands before the first colon is the same for as long as it is so.
+pub fn no_other_node(view: &View, pod: &Pod, now: Tick) -> Option<String> {
+    let pod = avoidance::as_of(pod, now);
+    let refusal = scheduler::best_node(view, &pod, pods::node(&pod)).err()?;
+    let pod = pod.as_ref();
     let node = pods::node(pod).unwrap_or_default();
     Some(format!("no node but {node} can take the pod: {refusal}"))
 }

@@ -294,6 +294,26 @@ fn a_pod_whose_only_other_node_went_waits_no_longer_than_the_avoidance() {
     assert_eq!(pod.spec.as_ref().unwrap().affinity, None);
 }
 
+/// What a pod keeps away from is written in it, and stays there when the time is over.
+#[test]
+fn a_pod_that_was_moved_goes_back_as_soon_as_its_first_node_is_not_avoided_any_more() {
+    let mut world = with_nodes(&["bad", "good"]);
+    world.create(pod("web", json!({})));
+    world.converge();
+    let spec =
+        |minutes: &str| json!({"podName": "web", "rung": "Reschedule", "avoidNodeFor": minutes});
+    world.create(restart("away", spec("20m")));
+    world.converge();
+    assert_eq!(places(&world), [("web".to_owned(), "good".to_owned())]);
+    let back = world.create(restart("back", spec("5m")));
+    world.converge();
+    assert_eq!(step(&world, &back), Some(ReplacementStep::Held), "there is nowhere to go");
+    world.advance(TickDuration::from_secs(21 * 60));
+    world.converge();
+    assert_eq!(status(&world, &back).phase, Some(PodRestartPhase::Succeeded));
+    assert_eq!(places(&world), [("web".to_owned(), "bad".to_owned())]);
+}
+
 /// A Deployment whose first revision was healthy, or not, and whose second one is rolled out; answers a pod of the second.
 fn rolled_out(first: Option<&str>) -> (World, String) {
     let mut world = World::with_node();
