@@ -658,3 +658,9 @@ fn a_pod_that_has_succeeded_is_said_to_have_done_so_when_it_is_taken_up_again() 
 fn a_pod_that_is_to_move_back_does_so_when_its_first_node_is_not_avoided_any_more() {
     passes(&Campaign::of_seed(330));
 }
+
+/// The backoff of a container and the wait of its pod for its ladder's budget are over in the same moment.
+#[test]
+fn a_container_that_is_made_and_not_started_need_not_be_made_when_agents_die() {
+    passes(&Campaign::of_seed(76));
+}
