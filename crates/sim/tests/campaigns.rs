@@ -664,3 +664,9 @@ fn a_pod_that_is_to_move_back_does_so_when_its_first_node_is_not_avoided_any_mor
 fn a_container_that_is_made_and_not_started_need_not_be_made_when_agents_die() {
     passes(&Campaign::of_seed(76));
 }
+
+/// Controllers that heard nothing when a lost node was back said after that that it was lost: it says once more that it is ready.
+#[test]
+fn a_node_that_is_said_to_be_lost_after_it_was_back_is_heard_of() {
+    passes(&Campaign::of_seed(657));
+}

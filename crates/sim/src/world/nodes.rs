@@ -30,6 +30,8 @@ const ARCHITECTURE: &str = "amd64";
 pub(super) const UNAVAILABLE: u16 = 503;
 /// After this a write that failed is tried again.
 const RETRY: TickDuration = TickDuration::from_secs(1);
+/// After which a node says again how it stands, as the agent does.
+const STATUS_PERIOD: TickDuration = TickDuration::from_secs(300);
 
 impl World {
     pub(super) fn add_node(&mut self, name: &str) -> Result<(), SimError> {
@@ -141,6 +143,8 @@ impl World {
             self.check_overdue(name, pods.get(name).map_or(&[], Vec::as_slice));
             self.trace.add(self.now, &format!("{name} has its network again"));
             self.say_ready(name);
+            // controllers that heard nothing meanwhile may say after that that it is not heard of
+            self.later(STATUS_PERIOD, Happening::NodeSpeaks(name.clone()));
         }
         // while nobody heard of them their pods were made not ready
         for pod in self.pods.values_mut().filter(|pod| back.contains(&pod.node)) {
