@@ -118,7 +118,7 @@ impl<'a> Requests<'a> {
             return false;
         };
         let mut requests = self.list.iter();
-        requests.any(|request| request.has_ended(container, started, finished, self.now))
+        requests.any(|request| request.has_ended(container, started, finished))
     }
 }
 

@@ -149,7 +149,7 @@ fn of_end(
     events: &[Seen],
     now: Tick,
 ) -> Finding {
-    let restart = restarts::that_ended(subject.name, end, evidence, events, now);
+    let restart = restarts::that_ended(subject.name, end, evidence, events);
     let (cause, what, advice) = match (restart, killed_by_probe(subject, end, events)) {
         (Some(restart), _) => (Cause::Restarted, format!("was ended by {restart}"), None),
         (None, Some((cause, what, advice))) => (cause, what, Some(advice)),

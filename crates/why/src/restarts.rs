@@ -17,12 +17,11 @@ pub(crate) fn that_ended(
     end: &ContainerStateTerminated,
     evidence: &PodEvidence,
     seen: &[Seen],
-    now: Tick,
 ) -> Option<String> {
     let (started, finished) = (end.started_at.as_ref(), end.finished_at.as_ref());
     let (started, finished) = (Tick::from(started?), Tick::from(finished?));
     let mut restarts = evidence.restarts.iter();
-    let restart = restarts.find(|restart| restart.has_ended(container, started, finished, now));
+    let restart = restarts.find(|restart| restart.has_ended(container, started, finished));
     if let Some(restart) = restart {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         return Some(format!("PodRestart {name}, rung {}", restart.spec.rung()));

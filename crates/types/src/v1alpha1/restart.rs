@@ -51,20 +51,22 @@ impl PodRestart {
 
     /// Whether it ended an attempt of this container of its pod: a restart in place that was carried out when the attempt
     /// finished, and had begun after its start. Times are whole seconds, so an attempt that started within the second in which
-    /// the restart began does not count as ended by it: a failure told too much rather than one lost.
-    pub fn has_ended(&self, container: &str, started: Tick, finished: Tick, now: Tick) -> bool {
+    /// the restart began does not count as ended by it: a failure told too much rather than one lost. All of them are the node's:
+    /// the clock of whoever asks may be another one.
+    pub fn has_ended(&self, container: &str, started: Tick, finished: Tick) -> bool {
         let Some(status) = &self.status else { return false };
         let Some(began) = status.started_at.as_ref().map(Tick::from) else { return false };
-        let over = match (&status.finished_at, status.phase) {
-            (Some(at), _) => Tick::from(at),
-            (None, Some(PodRestartPhase::Running)) => now,
-            (None, _) => return false,
+        let was_carried_out = match (&status.finished_at, status.phase) {
+            (Some(over), _) => finished <= Tick::from(over),
+            (None, Some(PodRestartPhase::Running)) => true,
+            (None, _) => false,
         };
         self.spec.rung().carried_out_by() == CarriedOutBy::Node
             && self.spec.concerns(container)
             && !self.did_nothing()
             && started < began
-            && (began..=over).contains(&finished)
+            && began <= finished
+            && was_carried_out
     }
 }
 
@@ -261,5 +263,31 @@ impl PodRestartPhase {
             | PodRestartPhase::Refused
             | PodRestartPhase::Withdrawn => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A container of its pod that started at 10 s and ended then, and a restart that began at 100 s.
+    fn ends(phase: &str, finished_at: Option<&str>, at: u64) -> bool {
+        let status = serde_json::json!({
+            "phase": phase, "startedAt": "1970-01-01T00:01:40Z", "finishedAt": finished_at,
+        });
+        let restart = serde_json::json!({
+            "apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart", "metadata": {"name": "again"},
+            "spec": {"podName": "web", "rung": "Pod"}, "status": status,
+        });
+        let restart: PodRestart = serde_json::from_value(restart).unwrap();
+        restart.has_ended("app", Tick::from_secs(10), Tick::from_secs(at))
+    }
+
+    #[test]
+    fn a_restart_has_ended_what_ended_while_it_was_carried_out_whatever_other_clocks_show() {
+        assert!(!ends("Running", None, 99));
+        assert!(ends("Running", None, 100) && ends("Running", None, 1_000_000));
+        let over = Some("1970-01-01T00:02:00Z");
+        assert!(ends("Succeeded", over, 120) && !ends("Succeeded", over, 121));
     }
 }
