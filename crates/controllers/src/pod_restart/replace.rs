@@ -525,13 +525,12 @@ impl Job<'_> {
     }
 }
 
-/// Why no node but its own can take the pod: a node that it was to avoid for a while can, as soon as that is over. What stands before the first colon is the same for as long as it is so.
+/// Why no node but its own can take the pod; a node that it was to avoid for a while can as soon as that is over. What stands before the
+/// first colon is the same for as long as it is so.
 pub fn no_other_node(view: &View, pod: &Pod, now: Tick) -> Option<String> {
-    let pod = avoidance::as_of(pod, now);
-    let refusal = scheduler::best_node(view, &pod, pods::node(&pod)).err()?;
-    let pod = pod.as_ref();
-    let node = pods::node(pod).unwrap_or_default();
-    Some(format!("no node but {node} can take the pod: {refusal}"))
+    let own = pods::node(pod);
+    let refusal = scheduler::best_node(view, &avoidance::as_of(pod, now), own).err()?;
+    Some(format!("no node but {} can take the pod: {refusal}", own.unwrap_or_default()))
 }
 
 /// How many disruptions a budget allows, if it is the pod's.
