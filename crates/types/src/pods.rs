@@ -1,12 +1,13 @@
 //! What a Pod says of itself, for all who ask.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::held;
-use crate::resources::ResourceList;
 
 /// A pod, however it is held: as the API has it, or as [`held::Pod`](crate::held::Pod).
 pub trait AnyPod {
@@ -32,7 +33,7 @@ pub trait AnyPod {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Granted<'a> {
     /// What the node has promised: `allocatedResources`.
-    pub allocated: Option<&'a ResourceList>,
+    pub allocated: Option<&'a BTreeMap<String, Quantity>>,
     /// What the cgroup has: `resources`.
     pub in_force: Option<&'a ResourceRequirements>,
 }

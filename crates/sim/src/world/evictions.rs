@@ -9,7 +9,7 @@ use rekindle_controllers::plan::{Delete, Grace};
 use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
 use rekindle_operator::Work;
 use rekindle_types::pods::AnyPod;
-use rekindle_types::{Tick, TickDuration, held, taints};
+use rekindle_types::{Tick, TickDuration, taints};
 
 use super::World;
 use super::budgets::Watched;
@@ -159,15 +159,4 @@ pub(super) fn ended_by_taint<'a>(work: &Work, write: &'a Write) -> Option<&'a Ob
         (Work::Controller(Key::TaintEviction(_)), Write::Delete(delete)) => Some(&delete.id),
         _ => None,
     }
-}
-
-/// The same pod, as if it tolerated nothing for a while.
-pub(super) fn without_patience(pod: &held::Pod) -> held::Pod {
-    let mut pod = pod.clone();
-    let spec = pod.spec.iter_mut().map(Arc::make_mut);
-    let tolerations = spec.flat_map(|spec| spec.tolerations.iter_mut().flatten());
-    for toleration in tolerations.filter(|toleration| toleration.toleration_seconds.is_some()) {
-        toleration.toleration_seconds = Some(0);
-    }
-    pod
 }

@@ -10,10 +10,10 @@ use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
 use rekindle_pod::ContainerKey;
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{ExitStatus, Tick, TickDuration};
+use rekindle_types::{ExitStatus, Tick, TickDuration, held};
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, MERGE_PATCH, World, collection, evictions, path};
+use super::{BEGIN, Happening, MERGE_PATCH, World, collection, path};
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Room, Sync};
 use crate::known_bugs::KnownBug;
@@ -363,7 +363,7 @@ impl World {
     /// What the controllers see of an object.
     fn as_shown(&self, object: Object) -> Object {
         if let (Object::Pod(pod), Some(KnownBug::TolerationUnseen)) = (&object, self.faults.bug) {
-            return Object::Pod(Arc::new(evictions::without_patience(pod)));
+            return Object::Pod(Arc::new(without_patience(pod)));
         }
         let Object::RestartLadder(ladder) = &object else { return object };
         let mut shown = ladder.as_ref().clone();
@@ -506,4 +506,15 @@ fn restart_by_hand(id: &ObjectId, number: u64, rung: Rung) -> (Method, String, V
     });
     let of = ObjectId::new(Kind::PodRestart, id.name.clone());
     (Method::POST, collection(&of), request)
+}
+
+/// The same pod, as if it tolerated nothing for a while.
+fn without_patience(pod: &held::Pod) -> held::Pod {
+    let mut pod = pod.clone();
+    let spec = pod.spec.iter_mut().map(Arc::make_mut);
+    let tolerations = spec.flat_map(|spec| spec.tolerations.iter_mut().flatten());
+    for toleration in tolerations.filter(|toleration| toleration.toleration_seconds.is_some()) {
+        toleration.toleration_seconds = Some(0);
+    }
+    pod
 }

@@ -15,7 +15,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::owners::controller_of;
-use crate::pods::AnyPod;
 pub use status::{ContainerState, ContainerStatus, PodStatus};
 
 /// A pod.
@@ -105,7 +104,7 @@ impl From<&v1::Pod> for Pod {
         let mut metadata = pod.metadata.clone();
         trim_metadata(&mut metadata);
         let status = pod.status.clone().map(PodStatus::from);
-        let node_name = AnyPod::node_name(pod).map(str::to_owned);
+        let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         Self { metadata, node_name, spec: spec.map(Arc::new), status }
     }
 }
@@ -259,7 +258,7 @@ mod tests {
             let pod = api_pod("a", node, Some("web"));
             let held = Pod::from(pod.clone());
             assert_eq!(held.node_name.as_deref(), node);
-            assert_eq!(AnyPod::spec(&held).unwrap().node_name, None);
+            assert_eq!(held.spec.as_ref().unwrap().node_name, None);
             assert_eq!(held.to_api().spec, pod.spec);
             let again: Pod = serde_json::from_value(serde_json::to_value(&held).unwrap()).unwrap();
             assert_eq!(again, held);
