@@ -3,7 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{EnvVar, PodSpec, VolumeDevice, VolumeMount};
+use k8s_openapi::api::core::v1::{EnvVar, Pod, PodSpec, Volume, VolumeDevice, VolumeMount};
+
+/// The volumes of a pod that a container uses.
+pub fn mounted(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    let names = pod.spec.as_ref().map(mounted_volumes).unwrap_or_default();
+    let all = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    all.filter(move |volume| names.contains(volume.name.as_str()))
+}
 
 /// The names of the volumes that a container of any kind mounts, has as a device, or reads its environment from.
 pub fn mounted_volumes(spec: &PodSpec) -> BTreeSet<&str> {

@@ -12,12 +12,12 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::{Api, Client};
 use rekindle_types::causes;
+use rekindle_types::mounted_volumes::mounted;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
 use super::error::{VolumeError, VolumeProblem};
 use super::host_path;
-use super::mount::mounted;
 use super::ownership::{ChangePolicy, give_to_group};
 use super::tmpfs::make_folder;
 use crate::container_spec::fs_group;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use rekindle_runtime::{Access, MountSource};
-use rekindle_types::mounted_volumes::mounted_volumes;
+use rekindle_types::mounted_volumes::mounted;
 
 use super::atomic_writer::write_payload;
 use super::empty_dir::{EmptyDir, move_to_trash};
@@ -139,12 +139,6 @@ fn claimed_path(dirs: &PodDirs, volume: &Volume) -> VolumePath {
 
 fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
-}
-
-/// Those that a container uses. The others are not made ready, as with the kubelet.
-pub(super) fn mounted(pod: &Pod) -> impl Iterator<Item = &Volume> {
-    let names = pod.spec.as_ref().map(mounted_volumes).unwrap_or_default();
-    volumes_of(pod).filter(move |volume| names.contains(volume.name.as_str()))
 }
 
 fn volume_folder(dirs: &PodDirs, volume: &Volume) -> PathBuf {
