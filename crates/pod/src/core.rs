@@ -177,16 +177,34 @@ impl PodCore {
     }
 
     /// The next thing to do, oldest first. Actions may be carried out at the same time, but to poll on after an
-    /// [`Action::Persist`] says that it is done.
+    /// [`Action::Persist`] says that it is done, or that it [cannot be](Self::hold_up).
+    ///
+    /// While the journal cannot be written these are preStop hooks, stop signals and SIGKILL of a pod that is over, which need none: an agent that
+    /// starts before it was written finds out anew that the pod is over, and asks once more. All else waits: a restart would be carried out
+    /// twice, and how containers ended is known nowhere else once a sandbox is gone.
     pub fn poll_action(&mut self) -> Option<(ActionId, Action)> {
-        self.outbox.pop()
+        match (self.is_held_up(), self.is_ending()) {
+            (false, _) => self.outbox.pop(),
+            (true, true) => self.outbox.pop_end(),
+            (true, false) => None,
+        }
     }
 
-    /// What was to be persisted cannot be written for now. Until [`journal_again`](Self::journal_again) is, nothing is to be polled but
-    /// [`poll_end`](Self::poll_end). Meanwhile the grace of what could not be asked to end stands still, or it would be killed with
-    /// its stop signal.
+    /// What was to be persisted cannot be written for now. Meanwhile the grace of what could not be asked to end stands still, or it would be
+    /// killed with its stop signal. [`journal_again`](Self::journal_again) is to be tried until it is written, and then
+    /// [`go_on`](Self::go_on).
     pub fn hold_up(&mut self) {
         self.outbox.hold_up();
+    }
+
+    /// The newest journal is written.
+    pub fn go_on(&mut self) {
+        self.outbox.go_on();
+    }
+
+    /// Whether a journal waits to be written.
+    pub fn is_held_up(&self) -> bool {
+        self.outbox.is_held_up()
     }
 
     /// The journal as it is now, to be written instead of one that could not be; ask for it before each try. No Persist follows
@@ -196,13 +214,6 @@ impl PodCore {
         self.keep = Keep::Nothing;
         self.persisted = self.journal();
         self.persisted.clone()
-    }
-
-    /// What needs no journal, to be begun while it cannot be written: preStop hooks, stop signals and SIGKILL of a pod that is over. An
-    /// agent that starts before it was written finds out anew that the pod is over, and asks once more. All else waits: a restart would be
-    /// carried out twice, and how containers ended is known nowhere else once a sandbox is gone.
-    pub fn poll_end(&mut self) -> Option<(ActionId, Action)> {
-        if self.is_ending() { self.outbox.pop_end() } else { None }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each event.
@@ -401,7 +412,7 @@ impl PodCore {
     }
 
     fn changed_journal(&mut self) -> Option<Journal> {
-        if self.outbox.is_held_up() {
+        if self.is_held_up() {
             return None; // it is asked for again
         }
         match self.keep {

@@ -14,7 +14,7 @@
 //!
 //! The grace is for what was asked to end. While the journal cannot be written, nothing of a pod that goes on is: its deadlines
 //! stand still, and none of them comes before the container had the time between that its spec gives it. A pod that is over
-//! asks its containers all the same (see `PodCore::poll_end`).
+//! asks its containers all the same (see `PodCore::poll_action`).
 
 use rekindle_types::{Tick, TickDuration};
 
@@ -94,7 +94,7 @@ impl PodCore {
 
     /// Whether nothing can be asked to end now.
     pub(crate) fn stands_still(&self) -> bool {
-        self.outbox.is_held_up() && self.is_active()
+        self.is_held_up() && self.is_active()
     }
 
     /// For so long nothing could be asked to end. What was asked before has had its grace meanwhile.

@@ -91,7 +91,6 @@ impl Outbox {
     }
 
     pub(crate) fn pop(&mut self) -> Option<(ActionId, Action)> {
-        self.way = Way::Open;
         self.queue.pop_front()
     }
 
@@ -101,10 +100,14 @@ impl Outbox {
         self.queue.remove(place)
     }
 
-    /// Nothing is begun until more is popped. Journals that are on their way are older than the one that is written then.
+    /// Journals that are on their way are older than the one that is written then.
     pub(crate) fn hold_up(&mut self) {
         self.way = Way::HeldUp;
         self.queue.retain(|(_, action)| !matches!(action, Action::Persist(_)));
+    }
+
+    pub(crate) fn go_on(&mut self) {
+        self.way = Way::Open;
     }
 
     pub(crate) fn is_held_up(&self) -> bool {

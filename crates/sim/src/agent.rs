@@ -68,7 +68,6 @@ pub(crate) struct PodOnNode {
     pub(crate) seen: StatusWrite,
     pub(crate) node: String,
     journal: Option<Journal>,
-    held_up: HeldUp,
     config: Config,
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     /// The sandbox that was torn down last; only the bug [`KnownBug::SandboxOfNamesake`] finds it again.
@@ -117,13 +116,6 @@ pub(crate) struct PodOnNode {
     pub(crate) backlog: Backlog,
     /// The agent died before the core's next action.
     pub(crate) died: bool,
-}
-
-/// Whether a journal found no room: nothing that was asked for after it is done before it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HeldUp {
-    No,
-    Yes,
 }
 
 /// Whether the agent knows that the pod is to end.
@@ -187,7 +179,6 @@ impl PodOnNode {
             pod,
             node: node.to_owned(),
             journal: None,
-            held_up: HeldUp::No,
             config,
             sandboxes: BTreeMap::new(),
             torn_down: None,
@@ -433,7 +424,7 @@ impl PodOnNode {
             let journal = self.core.journal_again(now);
             self.persist(journal, faults);
         }
-        while let Some((id, action)) = self.next_action() {
+        while let Some((id, action)) = self.core.poll_action() {
             if faults.dies_here(&self.node) {
                 self.died = true;
                 return effects;
@@ -579,29 +570,19 @@ impl PodOnNode {
         }
     }
 
-    fn next_action(&mut self) -> Option<(ActionId, Action)> {
-        match self.held_up {
-            HeldUp::No => self.core.poll_action(),
-            HeldUp::Yes => self.core.poll_end(),
-        }
-    }
-
     fn persist(&mut self, journal: Journal, faults: &Faults) {
         match faults.room() {
             Room::Enough => {
                 self.journal = Some(journal);
-                self.held_up = HeldUp::No;
+                self.core.go_on();
             }
-            Room::None => {
-                self.core.hold_up();
-                self.held_up = HeldUp::Yes;
-            }
+            Room::None => self.core.hold_up(),
         }
     }
 
     /// Whether it goes on only when its journal can be written.
     pub(crate) fn waits_for_room(&self) -> bool {
-        self.held_up == HeldUp::Yes
+        self.core.is_held_up()
     }
 
     fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {

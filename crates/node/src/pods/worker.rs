@@ -97,7 +97,6 @@ pub(crate) struct Worker<R, N> {
     /// Those under way whose end brings the containers on.
     leading_on: BTreeSet<ActionId>,
     journal: JournalFile,
-    journal_state: JournalState,
     journal_sync: BackgroundSync,
     asked: AskedContainers,
     shown: watch::Sender<Arc<PodStatus>>,
@@ -125,14 +124,6 @@ pub(super) enum Departure {
     WithObject,
     /// No longer than it takes: the node is shut down.
     WhenOver,
-}
-
-/// Whether the newest journal stands on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JournalState {
-    Written,
-    /// It is tried again.
-    FindsNoRoom,
 }
 
 /// Whether the worker goes on.
@@ -208,7 +199,6 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             under_way: FuturesUnordered::new(),
             leading_on: BTreeSet::new(),
             journal,
-            journal_state: JournalState::Written,
             journal_sync: BackgroundSync::default(),
             asked: AskedContainers::default(),
             shown,
@@ -283,18 +273,18 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 () = sleep_until(timeout), if timeout.is_some() => {
                     self.core.handle_timeout(self.node.clock.now());
                 }
-                () = tokio::time::sleep(JOURNAL_RETRY), if self.is_held_up() => {}
+                () = tokio::time::sleep(JOURNAL_RETRY), if self.core.is_held_up() => {}
             }
         }
     }
 
     /// Begins everything that the core asks for.
     fn begin_actions(&mut self) -> Flow {
-        if self.is_held_up() {
+        if self.core.is_held_up() {
             let journal = self.core.journal_again(self.node.clock.now());
             self.persist(&journal);
         }
-        while let Some((id, action)) = self.next_action() {
+        while let Some((id, action)) = self.core.poll_action() {
             match action {
                 Action::Persist(journal) => self.persist(&journal),
                 Action::WriteStatus(status) => self.write_status(*status),
@@ -373,33 +363,20 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    fn next_action(&mut self) -> Option<(ActionId, Action)> {
-        match self.journal_state {
-            JournalState::Written => self.core.poll_action(),
-            JournalState::FindsNoRoom => self.core.poll_end(),
-        }
-    }
-
-    fn is_held_up(&self) -> bool {
-        self.journal_state == JournalState::FindsNoRoom
-    }
-
     /// Writes the journal. On failure all waits that was asked for after it, but for what ends a pod.
     fn persist(&mut self, journal: &Journal) {
         if self.mode == Mode::NodeStopping {
             // what stands on disk is what the next agent shall go on from
-            self.journal_state = JournalState::Written;
-            return;
+            return self.core.go_on();
         }
         match self.journal.write(journal) {
             Ok(()) => {
-                self.journal_state = JournalState::Written;
+                self.core.go_on();
                 self.journal_sync.schedule(self.journal.path().to_owned());
             }
             Err(error) => {
                 let error = causes(&error);
                 tracing::warn!(pod = %self.pod_ref, error, "the journal cannot be written; the pod waits");
-                self.journal_state = JournalState::FindsNoRoom;
                 self.core.hold_up();
             }
         }

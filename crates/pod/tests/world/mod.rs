@@ -36,8 +36,6 @@ pub struct World {
     pub journal: Option<Journal>,
     pub journal_was_lost: bool,
     pub disk: Disk,
-    /// A journal that found no room waits for it.
-    pub is_held_up: bool,
     pub runtime: Runtime,
     /// Polled and not carried out yet.
     pub waiting: Vec<(ActionId, Action)>,
@@ -78,7 +76,6 @@ impl World {
             journal: None,
             journal_was_lost: false,
             disk: Disk::HasRoom,
-            is_held_up: false,
             runtime: Runtime::default(),
             waiting: Vec::new(),
             log: Vec::new(),
@@ -147,7 +144,6 @@ impl World {
     /// The core as an agent makes it that starts again. It waits for a snapshot.
     pub fn crash_agent(&mut self) {
         self.waiting.clear();
-        self.is_held_up = false;
         self.asked = None;
         self.core = match self.journal.clone() {
             Some(journal) => {
@@ -179,25 +175,26 @@ impl World {
 
     /// Takes the next action. What needs no answer is done at once, the rest waits.
     pub fn poll(&mut self) -> bool {
-        if self.is_held_up {
+        if self.core.is_held_up() {
             let journal = Action::Persist(Box::new(self.core.journal_again(self.now)));
-            if self.disk == Disk::Full {
-                return self.poll_end();
+            if self.disk == Disk::HasRoom {
+                self.core.go_on();
+                self.log.push(digest::action(&journal));
+                self.note(journal);
             }
-            self.is_held_up = false;
-            self.log.push(digest::action(&journal));
-            self.note(journal);
         }
         let Some((id, action)) = self.core.poll_action() else { return false };
         if let (Action::Persist(_), Disk::Full) = (&action, self.disk) {
             self.core.hold_up();
-            self.is_held_up = true;
             return true;
         }
         self.log.push(digest::action(&action));
         match action.answer() {
             Answer::Expected => {
-                self.check_journal(&action);
+                // what ends a pod needs none
+                if !self.core.is_held_up() {
+                    self.check_journal(&action);
+                }
                 self.check_asked_once(&action);
                 self.check_rights(&action);
                 if let Action::CreateContainer { key, .. } | Action::UpdateContainer { key } =
@@ -209,14 +206,6 @@ impl World {
             }
             Answer::None => self.note(action),
         }
-        true
-    }
-
-    fn poll_end(&mut self) -> bool {
-        let Some((id, action)) = self.core.poll_end() else { return false };
-        self.log.push(digest::action(&action));
-        self.check_asked_once(&action);
-        self.waiting.push((id, action));
         true
     }
 

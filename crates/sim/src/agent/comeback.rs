@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{ContainerKey, Event, PodCore, SandboxSeenState, StatusWrite};
 use rekindle_types::{Exit, ExitStatus, Tick};
 
-use super::{Backlog, HeldUp, Life, PodOnNode, SIGKILL, spec_grace};
+use super::{Backlog, Life, PodOnNode, SIGKILL, spec_grace};
 use crate::clocks::Skew;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
@@ -28,7 +28,6 @@ impl PodOnNode {
             self.pauses.clock_was_set();
         }
         self.clock = clock;
-        self.held_up = HeldUp::No;
         self.deletion_grace = None;
         self.requests.clear();
         if let Some(found) = found {
