@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::PodCondition;
 use rekindle_types::held::Pod;
+use rekindle_types::pods::AnyPod;
 pub use rekindle_types::pods::{condition, is_finished, is_ready, phase};
 use rekindle_types::{Tick, TickDuration};
 
@@ -16,8 +17,8 @@ pub fn is_active(pod: &Pod) -> bool {
 }
 
 /// The node it is bound to, if any.
-pub fn node(pod: &Pod) -> Option<&str> {
-    pod.node_name.as_deref().filter(|node| !node.is_empty())
+pub fn node(pod: &impl AnyPod) -> Option<&str> {
+    pod.node_name()
 }
 
 /// The node where others end so that it has room, if any.

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_types::held::Pod;
+use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::RestartLedger;
 use rekindle_types::{Tick, TickDuration};
 
@@ -70,7 +71,7 @@ pub fn identity(pod: &Pod) -> Identity {
 
 /// `agent.node-1`, for a pod of a DaemonSet that is on a node; none when that is too long for a name.
 fn name_of_daemon(controller: &OwnerReference, pod: &Pod) -> Option<String> {
-    let node = pod.node_name.as_deref().filter(|node| !node.is_empty())?;
+    let node = pod.node_name()?;
     let name = format!("{}.{node}", controller.name);
     (controller.kind == "DaemonSet" && name.len() <= NAME_BYTES_MAX).then_some(name)
 }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType};
 
 use crate::pipes::pipe;
-use crate::problem::{Context, KILLED_UNREADY, errno_text, no_memory};
+use crate::problem::{Context, KILLED_UNREADY, errno_text, no_fork};
 use crate::protocol::{Failure, FailureKind};
 use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sys::{self, Forked, PidNamespace, Sibling};
@@ -104,7 +104,7 @@ fn hear(said: &OwnedFd) -> Result<u32, Failure> {
     };
     match JoinReport::decode(&buffer[..count]) {
         Some(JoinReport::Forked(pid)) => Ok(pid),
-        Some(JoinReport::NoMemory) => Err(no_memory()),
+        Some(JoinReport::NoMemory) => Err(no_fork(Errno::NOMEM)),
         Some(JoinReport::Failed(failure)) => Err(failure),
         None => Err(Failure::new(FailureKind::Setup, KILLED_UNREADY)),
     }

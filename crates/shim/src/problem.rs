@@ -18,9 +18,9 @@ pub(crate) fn errno_text(errno: Errno) -> String {
     }
 }
 
-/// What is told of a fork for which there was no memory.
-pub(crate) fn no_memory() -> Failure {
-    Failure::new(FailureKind::Setup, format!("fork: {}", errno_text(Errno::NOMEM)))
+/// What is told of a fork that failed so.
+pub(crate) fn no_fork(errno: Errno) -> Failure {
+    Failure::new(FailureKind::Setup, format!("fork: {}", errno_text(errno)))
 }
 
 /// Gives a failed system call its operation and object.

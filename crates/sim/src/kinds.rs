@@ -56,10 +56,14 @@ impl Kinds {
         api.store().range(&query).expect("the newest revision can be read").objects
     }
 
+    /// What kind an object is of; none when it is not watched.
+    fn of(&self, stored: &Stored) -> Option<&(Kind, KindEntry)> {
+        self.by_segment.get(stored.key.as_str().split('/').nth(1)?)
+    }
+
     /// A pod as the API has it; none for another object.
     pub(crate) fn pod(&self, api: &Api, stored: &Stored) -> Option<Arc<v1::Pod>> {
-        let segment = stored.key.as_str().split('/').nth(1)?;
-        let (kind, entry) = self.by_segment.get(segment)?;
+        let (kind, entry) = self.of(stored)?;
         (*kind == Kind::Pod).then(|| api.read(entry, stored).ok().and_then(typed))?
     }
 
@@ -70,8 +74,7 @@ impl Kinds {
 
     /// The object, with the resourceVersion that it was stored with; none when its kind is not watched.
     pub(crate) fn read(&self, api: &Api, stored: &Stored) -> Option<Object> {
-        let segment = stored.key.as_str().split('/').nth(1)?;
-        let (kind, entry) = self.by_segment.get(segment)?;
+        let (kind, entry) = self.of(stored)?;
         let object = shared(*kind, api.read(entry, stored).ok()?)?;
         debug_assert!(
             object_from_json(*kind, &stored.value).is_ok_and(|read| read.slim(None) == object),

@@ -625,6 +625,10 @@ pub(crate) fn collection(id: &ObjectId) -> String {
     rekindle_operator::collection(id).expect("what has a namespace is of a kind that has one")
 }
 
+fn id_of_pod(pod: &impl AnyPod) -> ObjectId {
+    ObjectId::new(Kind::Pod, name_of(pod))
+}
+
 fn name_of(pod: &impl AnyPod) -> NamespacedName {
     NamespacedName::of(pod.metadata())
 }

@@ -25,7 +25,7 @@ pub trait AnyPod {
     fn granted(&self) -> Granted<'_>;
     /// What its node has granted one of its containers.
     fn granted_to(&self, container: &str) -> Granted<'_>;
-    /// The node it is bound to, if any.
+    /// The node it is bound to, if any; the empty name is none.
     fn node_name(&self) -> Option<&str>;
 }
 
@@ -89,7 +89,7 @@ macro_rules! any_pod {
             }
 
             fn node_name(&self) -> Option<&str> {
-                $node_name(self)
+                $node_name(self).filter(|node| !node.is_empty())
             }
         }
     };

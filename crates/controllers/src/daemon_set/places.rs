@@ -130,8 +130,7 @@ impl<'a> Places<'a> {
 
 /// What a node is to a pod made after the template.
 pub(super) fn fit(pod: &impl AnyPod, node: &Node) -> Fit {
-    let only = pod.node_name().filter(|name| !name.is_empty());
-    if only.is_some_and(|only| node.metadata.name.as_deref() != Some(only))
+    if pods::node(pod).is_some_and(|only| node.metadata.name.as_deref() != Some(only))
         || !scheduler::matches_node(pod, node)
     {
         return Fit::Unfit;

@@ -24,7 +24,7 @@ use super::cgroups::{self, Tasks};
 use super::{child, confine, exec, rootfs, terminal};
 use crate::paths::{self, Links};
 use crate::pipes::{send_file, set_nonblocking, socket_pair};
-use crate::problem::{Context, errno_text};
+use crate::problem::{Context, no_fork};
 use crate::protocol::{
     Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,
     FileSource, ProcessPlan, UserIds,
@@ -130,10 +130,7 @@ impl Helper<'_> {
                     Err(failure) => JoinReport::Failed(failure),
                 },
                 Err(Errno::NOMEM) => JoinReport::NoMemory,
-                Err(errno) => {
-                    let problem = format!("fork: {}", errno_text(errno));
-                    JoinReport::Failed(Failure::new(FailureKind::Setup, problem))
-                }
+                Err(errno) => JoinReport::Failed(no_fork(errno)),
             },
             Err(failure) => JoinReport::Failed(failure),
         };

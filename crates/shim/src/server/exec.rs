@@ -14,7 +14,7 @@ use crate::birth;
 use crate::container::{Stage, cause_of};
 use crate::launch;
 use crate::notes::note;
-use crate::problem::{Context, KILLED_UNREADY, errno_text, no_memory};
+use crate::problem::{Context, KILLED_UNREADY, errno_text, no_fork};
 use crate::protocol::{Answer, ExecPlan, ExitCause, Failure, FailureKind, Message};
 use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sys;
@@ -137,7 +137,7 @@ impl Server {
                 Err(Errno::AGAIN) => return,
                 Ok(count) => match JoinReport::decode(&buffer[..count]) {
                     Some(JoinReport::Forked(pid)) => self.follow_command(number, pid),
-                    Some(JoinReport::NoMemory) => self.command_lost(number, no_memory()),
+                    Some(JoinReport::NoMemory) => self.command_lost(number, no_fork(Errno::NOMEM)),
                     Some(JoinReport::Failed(failure)) => self.command_failed(number, failure),
                     None => return self.command_started(number),
                 },

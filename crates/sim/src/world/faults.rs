@@ -217,8 +217,7 @@ impl World {
     /// A user asks something of a pod, and may be refused.
     fn ask(&mut self, pick: u64, request: impl FnOnce(&ObjectId, u64) -> (Method, String, Value)) {
         let pods = self.server.pods();
-        let Some(pod) = picked(pick, &pods) else { return };
-        let id = ObjectId::new(Kind::Pod, super::name_of(pod));
+        let Some(id) = picked(pick, &pods).map(super::id_of_pod) else { return };
         self.number += 1;
         if self.faults.bug == Some(KnownBug::BudgetIgnored) {
             let pod = self.server.pod(&id.name);

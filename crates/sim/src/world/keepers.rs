@@ -10,7 +10,7 @@ use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration, taints};
 use serde_json::{Value, json};
 
-use super::{Happening, MERGE_PATCH, World, name_of, path};
+use super::{Happening, MERGE_PATCH, World, id_of_pod, path};
 use crate::faults::{Comeback, NodeDeed};
 
 /// After this, a drain asks again for what was refused, as `kubectl drain` does; and what did not reach the API is tried again.
@@ -148,7 +148,7 @@ impl World {
             if is_there && !is_daemon {
                 is_empty = false;
                 if pod.metadata.deletion_timestamp.is_none() {
-                    self.evict(&ObjectId::new(Kind::Pod, name_of(&pod)));
+                    self.evict(&id_of_pod(&pod));
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
+use rekindle_controllers::{Kind, NamespacedName, Object, owners};
 use rekindle_operator::kinds;
 use rekindle_types::pods::{is_finished, is_ready};
 use rekindle_types::v1alpha1::{ReplacementStep, Rung};
@@ -254,7 +254,7 @@ impl World {
         for pod in self.server.pods() {
             let owner = owners::controller_of(&pod.metadata);
             let of = owner.map_or_else(
-                || ObjectId::new(Kind::Pod, super::name_of(&pod)).to_string(),
+                || super::id_of_pod(&pod).to_string(),
                 |owner| format!("{} {}", owner.kind, owner.name),
             );
             let entry = state.entry(of).or_default();

@@ -1,4 +1,4 @@
-//! A pod as those hold it who watch ten thousand: what is decided by, at a third of the size.
+//! A pod as those hold it who watch ten thousand: what is decided by, and no more.
 //!
 //! In the API's type each kind of probe, of volume and of environment has its place whether it is used or not: a pod of two containers takes
 //! up nearly 20 KiB. Held are its metadata, and of its spec and status what placement, workloads and the ladder ask about. Pods of one template

@@ -133,7 +133,7 @@ impl From<v1::ContainerStatus> for ContainerStatus {
 }
 
 impl From<v1::ContainerState> for ContainerState {
-    /// Of a state that says several things, what the API reference has first of what is over: it may have one only.
+    /// The API reference allows one of the three. Of several that which is furthest on counts.
     fn from(state: v1::ContainerState) -> Self {
         match (state.terminated, state.running, state.waiting) {
             (Some(terminated), _, _) => Self::Terminated(Box::new(terminated)),
