@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{self, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use k8s_openapi::api::core::v1::{self, Affinity, NodeSelectorRequirement, NodeSelectorTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
 use rekindle_types::held::Pod;
@@ -83,7 +83,7 @@ pub(crate) fn exclude(pod: &mut v1::Pod, nodes: &Avoided) {
 pub(crate) fn without_exclusions(mut pod: v1::Pod) -> v1::Pod {
     let nodes = of_pod(&pod);
     if let Some(spec) = &mut pod.spec {
-        lift(spec, nodes.keys());
+        spec.affinity.take_if(|affinity| lift(affinity, &nodes) == Left::Nothing);
     }
     if let Some(annotations) = &mut pod.metadata.annotations {
         annotations.remove(ANNOTATION);
@@ -100,7 +100,8 @@ pub(crate) fn as_of(pod: &Pod, now: Tick) -> Cow<'_, Pod> {
     }
     let mut pod = pod.clone();
     if let Some(spec) = &mut pod.spec {
-        lift(Arc::make_mut(spec), over.keys());
+        let affinity = &mut Arc::make_mut(spec).affinity;
+        affinity.take_if(|affinity| lift(affinity, &over) == Left::Nothing);
     }
     Cow::Owned(pod)
 }
@@ -128,10 +129,17 @@ fn is_empty(term: &NodeSelectorTerm) -> bool {
         && term.match_fields.as_ref().is_none_or(Vec::is_empty)
 }
 
-fn lift<'a>(spec: &mut PodSpec, nodes: impl Iterator<Item = &'a String>) {
-    let excluded: Vec<NodeSelectorRequirement> = nodes.map(|node| exclusion(node)).collect();
-    let required = required_terms(spec);
-    let Some(terms) = required.filter(|_| !excluded.is_empty()) else { return };
+/// What an affinity says after the exclusions were taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Something,
+    Nothing,
+}
+
+fn lift(affinity: &mut Affinity, nodes: &Avoided) -> Left {
+    let excluded: Vec<NodeSelectorRequirement> = nodes.keys().map(|node| exclusion(node)).collect();
+    let required = required_terms(affinity);
+    let Some(terms) = required.filter(|_| !excluded.is_empty()) else { return Left::Something };
     for term in terms.iter_mut() {
         if let Some(fields) = &mut term.match_fields {
             fields.retain(|field| !excluded.contains(field));
@@ -139,24 +147,23 @@ fn lift<'a>(spec: &mut PodSpec, nodes: impl Iterator<Item = &'a String>) {
         term.match_fields.take_if(|fields| fields.is_empty());
     }
     if terms.iter().all(is_empty) {
-        drop_required(spec); // nothing but our exclusion was required
+        drop_required(affinity); // nothing but our exclusion was required
     }
+    if *affinity == Affinity::default() { Left::Nothing } else { Left::Something }
 }
 
-fn required_terms(spec: &mut PodSpec) -> Option<&mut Vec<NodeSelectorTerm>> {
-    let affinity = spec.affinity.as_mut()?.node_affinity.as_mut()?;
+fn required_terms(affinity: &mut Affinity) -> Option<&mut Vec<NodeSelectorTerm>> {
+    let affinity = affinity.node_affinity.as_mut()?;
     let required = affinity.required_during_scheduling_ignored_during_execution.as_mut()?;
     Some(&mut required.node_selector_terms)
 }
 
 /// Takes the required node affinity out, and what is empty without it.
-fn drop_required(spec: &mut PodSpec) {
-    let Some(affinity) = &mut spec.affinity else { return };
+fn drop_required(affinity: &mut Affinity) {
     if let Some(node_affinity) = &mut affinity.node_affinity {
         node_affinity.required_during_scheduling_ignored_during_execution = None;
     }
     affinity.node_affinity.take_if(|node_affinity| *node_affinity == Default::default());
-    spec.affinity.take_if(|affinity| *affinity == Default::default());
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::events::{Note, Severity};
 use crate::kind::{Held, Scope};
-use crate::metadata_patch::{references_patch, without_finalizer};
+use crate::patches::{references_patch, without_finalizer};
 use crate::plan::{Delete, Grace, Propagation, Step, Write};
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 

@@ -205,10 +205,10 @@ impl Object {
             && meta.namespace.as_deref().unwrap_or_default() == id.name.namespace
     }
 
-    /// The same with no more than is held of it, beside another pod that may have the same spec.
-    pub fn slim(self, other: Option<&Pod>) -> Self {
+    /// The same, where a pod shares what it can of its spec with another.
+    pub(crate) fn sharing(self, other: Option<&Pod>) -> Self {
         match self {
-            Object::Pod(pod) => Object::from(Arc::unwrap_or_clone(pod).slim(other)),
+            Object::Pod(pod) => Object::from(Arc::unwrap_or_clone(pod).sharing(other)),
             other => other,
         }
     }
@@ -236,6 +236,7 @@ macro_rules! object_from {
     };
 }
 impl From<v1::Pod> for Object {
+    /// As it is held.
     fn from(pod: v1::Pod) -> Self {
         Object::from(Pod::from(pod))
     }

@@ -1,12 +1,17 @@
 //! What a reconcile wants done, and how it went.
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Endpoints, Namespace, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use serde_json::Value;
 
 use crate::cluster::Attempt;
 use crate::events::Note;
-use crate::{Change, Object, ObjectId};
+use crate::{Change, Kind, NamespacedName, Object, ObjectId};
 
 /// The answer of a reconcile. Empty when nothing is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,9 +49,9 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Create it. A name that is taken already is a refusal, never a double.
-    Create(Object),
+    Create(Manifest),
     /// Ask whether it could be created, without creating it (dry run). That its name is taken is no refusal.
-    TryCreate(Object),
+    TryCreate(Manifest),
     /// Replace it, if it still has the resourceVersion that it carries.
     Update(Object),
     /// Replace its status, if it still has the resourceVersion that it carries.
@@ -93,6 +98,56 @@ pub enum Write {
         of: ObjectId,
     },
 }
+
+/// What is created: a pod with all that it is to be, of which less is held once it is there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Manifest {
+    /// A pod.
+    Pod(Box<Pod>),
+    /// Anything else.
+    Object(Object),
+}
+
+impl Manifest {
+    /// What it will be called.
+    pub fn id(&self) -> ObjectId {
+        match self {
+            Self::Pod(pod) => ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
+            Self::Object(object) => object.id(),
+        }
+    }
+}
+
+impl From<Pod> for Manifest {
+    fn from(pod: Pod) -> Self {
+        Self::Pod(Box::new(pod))
+    }
+}
+
+/// Whatever else is created. There is none from any object: a pod that is held is not the whole.
+macro_rules! manifest_from {
+    ($($kind:ident),*) => {
+        $(
+            impl From<$kind> for Manifest {
+                fn from(object: $kind) -> Self {
+                    Self::Object(object.into())
+                }
+            }
+        )*
+    };
+}
+
+manifest_from!(
+    ControllerRevision,
+    EndpointSlice,
+    Endpoints,
+    Job,
+    Lease,
+    PersistentVolumeClaim,
+    PodRestart,
+    ReplicaSet,
+    RestartLedger
+);
 
 /// The part of an object that a patch goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

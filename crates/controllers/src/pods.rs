@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::PodCondition;
 use rekindle_types::held::Pod;
 use rekindle_types::pods::AnyPod;
-pub use rekindle_types::pods::{condition, is_finished, is_ready, phase};
+pub use rekindle_types::pods::{affinity, condition, is_finished, is_ready, phase};
 use rekindle_types::{Tick, TickDuration};
 
 /// True when it is being deleted.
@@ -113,14 +113,12 @@ pub(crate) fn looks_at_others(pod: &Pod) -> bool {
 
 /// True when the pod must be near others or away from them.
 pub(crate) fn has_affinity_to_pods(pod: &Pod) -> bool {
-    let terms = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    terms.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some())
+    affinity(pod).is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some())
 }
 
 /// True when the pod asks to be spread.
 fn has_spread_constraints(pod: &Pod) -> bool {
-    let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_ref());
-    constraints.is_some_and(|constraints| !constraints.is_empty())
+    pod.spec.as_ref().is_some_and(|spec| !spec.topology_spread_constraints.is_empty())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateTerminated, ContainerStatus, PodSpec, PodStatus,
+    self, Container, ContainerState, ContainerStateTerminated, ContainerStatus, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_ladder::{
@@ -85,15 +85,14 @@ fn pod() -> Pod {
         state: Some(ContainerState { terminated: Some(ended), ..ContainerState::default() }),
         ..ContainerStatus::default()
     };
-    let mut pod = Pod::default();
+    let mut pod = v1::Pod::default();
     pod.metadata.name = Some("web-77".to_owned());
     pod.metadata.namespace = Some("ns-27".to_owned());
     pod.metadata.uid = Some("uid-77".to_owned());
     let container = Container { name: "app".to_owned(), ..Container::default() };
-    pod.spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() }.into());
-    pod.status =
-        Some(PodStatus { container_statuses: Some(vec![status]), ..PodStatus::default() }.into());
-    pod
+    pod.spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() });
+    pod.status = Some(PodStatus { container_statuses: Some(vec![status]), ..PodStatus::default() });
+    pod.into()
 }
 
 fn policy() -> Policy {

@@ -1,8 +1,8 @@
 //! What a pod's spec and status say of its containers, in the ladder's terms. Ephemeral containers are left out: nothing restarts
 //! them.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated};
-use rekindle_types::held::{ContainerState, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::ContainerStateTerminated;
+use rekindle_types::held::{Container, ContainerState, ContainerStatus, Pod};
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods;
@@ -134,7 +134,7 @@ impl<'a> PodView<'a> {
         let statuses = |list: Option<&'a Vec<ContainerStatus>>| list.into_iter().flatten();
         let init = statuses(status.and_then(|s| s.init_container_statuses.as_ref()));
         let regular = statuses(status.and_then(|s| s.container_statuses.as_ref()));
-        let init_spec = spec.into_iter().flat_map(|s| s.init_containers.iter().flatten());
+        let init_spec = spec.into_iter().flat_map(|s| s.init_containers.iter());
         let containers: Vec<ContainerView<'a>> = init_spec
             .map(|container| (container, init_role(container), init.clone()))
             .chain(

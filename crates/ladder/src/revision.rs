@@ -28,7 +28,7 @@ fn revision(pod: &Pod) -> Option<Cow<'_, str>> {
     match controller_of(&pod.metadata) {
         Some(_) => revision_of(pod).map(Cow::Borrowed),
         None => {
-            let spec = pod.spec.as_ref()?;
+            let spec = pod.whole_spec()?;
             let all = spec.init_containers.iter().flatten().chain(&spec.containers);
             let texts: Vec<String> = all.filter_map(what_it_runs).collect();
             Some(Cow::Owned(format!("{:06x}", fold(&texts.join("\n")))))

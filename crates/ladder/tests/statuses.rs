@@ -120,7 +120,7 @@ fn a_rule_may_start_again_what_succeeded_and_an_init_container_that_did_is_left_
     let mut init = pod("OnFailure", &[(spec("app", rules()), succeeded())]);
     let (spec, status) = (init.spec.as_mut(), init.status.as_mut());
     let spec = std::sync::Arc::make_mut(spec.expect("a spec"));
-    spec.init_containers = Some(std::mem::take(&mut spec.containers));
+    spec.init_containers = std::mem::take(&mut spec.containers);
     let status = status.expect("a status");
     status.init_container_statuses = status.container_statuses.take();
     assert_eq!(look(&policy, &init, None, 3).ledger, RestartLedgerStatus::default());

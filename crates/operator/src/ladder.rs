@@ -77,7 +77,9 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
     }
     match &decision.action {
         Action::None => {}
-        Action::Restart(restart) => plan.then(Write::Create(pod_restart(restart, pod, &place))),
+        Action::Restart(restart) => {
+            plan.then(Write::Create(pod_restart(restart, pod, &place).into()))
+        }
         Action::Fail { message } => plan.then(failed(pod, message)),
     }
     let about = Object::Pod(std::sync::Arc::clone(pod));
@@ -197,7 +199,7 @@ fn ledger_write(place: &Place<'_>, spec: RestartLedgerSpec, decision: &Decision)
                 ..RestartLedger::default()
             };
             // the API keeps the status of a new ledger, so the first entry needs no second write
-            LedgerWrite::Status(Write::Create(Object::from(ledger)))
+            LedgerWrite::Status(Write::Create(ledger.into()))
         }
         Some(before) if before.status.as_ref() == Some(status) => LedgerWrite::None,
         Some(before) if before.spec != spec => {
@@ -222,7 +224,7 @@ fn ledger_write(place: &Place<'_>, spec: RestartLedgerSpec, decision: &Decision)
 }
 
 /// The object to create. What is restarted in place goes with the pod; what replaces the pod outlives it, and says how far it is.
-fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> Object {
+fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> PodRestart {
     let owner = match plan.rung.carried_out_by() {
         CarriedOutBy::Node => Some(OwnerReference {
             api_version: "v1".to_owned(),
@@ -233,7 +235,7 @@ fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> Object {
         }),
         CarriedOutBy::Operator => place.identity.owner.clone(),
     };
-    Object::from(PodRestart {
+    PodRestart {
         metadata: ObjectMeta {
             name: Some(plan.name.clone()),
             namespace: pod.metadata.namespace.clone(),
@@ -242,7 +244,7 @@ fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> Object {
         },
         spec: plan.spec(),
         ..PodRestart::default()
-    })
+    }
 }
 
 /// Whether a ladder can be carried out, in its status.

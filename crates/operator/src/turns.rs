@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_controllers::{Object, Plan, Write};
+use rekindle_controllers::{Manifest, Object, Plan, Write};
 use rekindle_ladder::Granted;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementStep};
@@ -83,7 +83,7 @@ impl Turns {
 /// The restart that a plan decides on, or begins the eviction of.
 fn restart_of(plan: &Plan) -> Option<&PodRestart> {
     plan.writes().find_map(|write| match write {
-        Write::Create(Object::PodRestart(restart)) => Some(restart.as_ref()),
+        Write::Create(Manifest::Object(Object::PodRestart(restart))) => Some(restart.as_ref()),
         Write::UpdateStatus(Object::PodRestart(restart)) if begins_eviction(restart) => {
             Some(restart.as_ref())
         }
@@ -125,7 +125,7 @@ mod tests {
         let mut plan = Plan::default();
         let mut restart = PodRestart::default();
         restart.spec.pod_name = "1".to_owned();
-        plan.then(Write::Create(Object::from(restart)));
+        plan.then(Write::Create(restart.into()));
         plan
     }
 

@@ -19,10 +19,13 @@ use kube::core::Status;
 use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::kind::Scope;
 use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_controllers::{
+    Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Refusal, Write,
+};
 use rekindle_types::term::TERM_OVER;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use rekindle_types::validation::names;
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -104,11 +107,11 @@ impl<T: Transport> Writer<T> {
 
     async fn ask_for(&self, write: &Write) -> Result<Outcome, NoPath> {
         let outcome = match write {
-            Write::Create(object) => {
-                let path = collection(&object.id())?;
-                self.store(object.kind(), Method::POST, &path, JSON, &Sent(object)).await
+            Write::Create(manifest) => {
+                let id = manifest.id();
+                self.store(id.kind, Method::POST, &collection(&id)?, JSON, &New(manifest)).await
             }
-            Write::TryCreate(object) => self.try_create(object).await?,
+            Write::TryCreate(manifest) => self.try_create(manifest).await?,
             Write::Update(object) => {
                 let path = path(&object.id(), "")?;
                 self.store(object.kind(), Method::PUT, &path, JSON, &Sent(object)).await
@@ -238,10 +241,10 @@ impl<T: Transport> Writer<T> {
         })
     }
 
-    async fn try_create(&self, object: &Object) -> Result<Outcome, NoPath> {
-        let path = format!("{}?dryRun=All", collection(&object.id())?);
+    async fn try_create(&self, manifest: &Manifest) -> Result<Outcome, NoPath> {
+        let path = format!("{}?dryRun=All", collection(&manifest.id())?);
         // what would be stored is not: the view must not learn of it
-        Ok(match done(self.send(Method::POST, &path, JSON, &Sent(object)).await) {
+        Ok(match done(self.send(Method::POST, &path, JSON, &New(manifest)).await) {
             Outcome::Refused { refusal: Refusal::AlreadyExists, .. } => Outcome::Done,
             outcome => outcome,
         })
@@ -403,6 +406,18 @@ fn is_segment(text: &str) -> bool {
     !text.is_empty() && !text.contains(['?', '#']) && names::path_segment(text).is_empty()
 }
 
+/// What is created, as it is sent.
+struct New<'a>(&'a Manifest);
+
+impl Serialize for New<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Manifest::Pod(pod) => pod.serialize(to),
+            Manifest::Object(object) => Sent(object).serialize(to),
+        }
+    }
+}
+
 /// The object with its apiVersion and kind, as it is sent.
 struct Sent<'a>(&'a Object);
 
@@ -417,7 +432,9 @@ impl Serialize for Sent<'_> {
             Object::ControllerRevision(o) => o.serialize(to),
             Object::CronJob(o) => o.serialize(to),
             Object::Job(o) => o.serialize(to),
-            Object::Pod(o) => o.serialize(to),
+            Object::Pod(_) => Err(S::Error::custom(
+                "less than all of a pod is held: one is changed by patches, and created from a manifest",
+            )),
             Object::RestartLadder(o) => o.serialize(to),
             Object::PodRestart(o) => o.serialize(to),
             Object::RestartLedger(o) => o.serialize(to),

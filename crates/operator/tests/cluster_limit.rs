@@ -7,7 +7,7 @@ mod failing;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_controllers::{Kind, Object, Outcome, Step, Write};
+use rekindle_controllers::{Kind, Manifest, Object, Outcome, Step, Write};
 use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, Work, kinds};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
@@ -100,7 +100,7 @@ impl World {
         self.revision += 1;
         let (uid, revision) = (format!("uid-{}", self.revision), self.revision.to_string());
         match write {
-            Write::Create(Object::RestartLedger(ledger)) => {
+            Write::Create(Manifest::Object(Object::RestartLedger(ledger))) => {
                 let mut ledger = ledger.as_ref().clone();
                 ledger.metadata.uid = Some(uid);
                 ledger.metadata.resource_version = Some(revision);
@@ -111,7 +111,7 @@ impl World {
                 ledger.metadata.resource_version = Some(revision);
                 Outcome::Stored(Object::from(ledger))
             }
-            Write::Create(Object::PodRestart(restart)) => {
+            Write::Create(Manifest::Object(Object::PodRestart(restart))) => {
                 self.granted.push(self.now);
                 let mut restart: PodRestart = restart.as_ref().clone();
                 restart.metadata.uid = Some(uid);

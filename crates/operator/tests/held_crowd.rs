@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use k8s_openapi::api::core::v1::{self, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Evict, Refusal};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Write};
+use rekindle_controllers::{Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Write};
 use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, kinds};
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, PodRestartPhase, RestartLadder};
@@ -132,11 +132,17 @@ impl World {
         self.revision += 1;
         let (uid, version) = (format!("new-{}", self.revision), self.revision.to_string());
         match write {
-            Write::Create(object) => stored(object, |meta| {
-                meta.uid = Some(uid);
-                meta.resource_version = Some(version);
-                meta.creation_timestamp = Some(self.now.to_time());
-            }),
+            Write::Create(manifest) => {
+                let made = match manifest {
+                    Manifest::Pod(pod) => Object::from(pod.as_ref().clone()),
+                    Manifest::Object(object) => object.clone(),
+                };
+                stored(&made, |meta| {
+                    meta.uid = Some(uid);
+                    meta.resource_version = Some(version);
+                    meta.creation_timestamp = Some(self.now.to_time());
+                })
+            }
             Write::UpdateStatus(object) | Write::Update(object) => {
                 if let Object::PodRestart(restart) = object {
                     self.count(restart);

@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
 
-use crate::pods::AnyPod;
+use crate::pods::{AnyPod, AnySpec, affinity};
 
 /// Reason of a pod that its node refused for its labels.
 pub const REFUSED: &str = "NodeAffinity";
@@ -15,14 +15,19 @@ pub fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 
 /// True when the pod asks anything of its node's labels.
 pub fn asks_for_labels(pod: &impl AnyPod) -> bool {
-    let selector = pod.spec().and_then(|spec| spec.node_selector.as_ref());
+    let selector = pod.spec().and_then(AnySpec::node_selector);
     selector.is_some_and(|selector| !selector.is_empty()) || required(pod).is_some()
 }
 
 /// True when the pod may go to the node as far as its labels are concerned.
 pub fn matches(pod: &impl AnyPod, node: &Node) -> bool {
     let Some(spec) = pod.spec() else { return true };
-    if !spec.node_selector.iter().flatten().all(|(key, value)| label(node, key) == Some(value)) {
+    if !spec
+        .node_selector()
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| label(node, key) == Some(value))
+    {
         return false;
     }
     required(pod)
@@ -30,7 +35,7 @@ pub fn matches(pod: &impl AnyPod, node: &Node) -> bool {
 }
 
 fn required(pod: &impl AnyPod) -> Option<&NodeSelector> {
-    let affinity = pod.spec()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let affinity = affinity(pod)?.node_affinity.as_ref()?;
     affinity.required_during_scheduling_ignored_during_execution.as_ref()
 }
 

@@ -1,32 +1,71 @@
 //! What a Pod says of itself, for all who ask.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{
+    Affinity, Container, ContainerRestartRule, Pod, PodCondition, PodSpec, ResourceRequirements,
+    Toleration,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::held;
+use crate::resources::{Amounts, requests};
 
 /// A pod, however it is held: as the API has it, or as [`held::Pod`](crate::held::Pod).
 pub trait AnyPod {
+    /// The type of its spec.
+    type Spec: AnySpec;
     /// Its metadata.
     fn metadata(&self) -> &ObjectMeta;
     /// Its spec. Which node it is bound to is asked of [`AnyPod::node_name`].
-    fn spec(&self) -> Option<&PodSpec>;
+    fn spec(&self) -> Option<&Self::Spec>;
     /// `status.phase`.
     fn phase(&self) -> Option<&str>;
     /// `status.conditions`.
     fn conditions(&self) -> &[PodCondition];
-    /// `status.qosClass`.
-    fn qos_class(&self) -> Option<&str>;
     /// What its node has granted the pod as a whole.
     fn granted(&self) -> Granted<'_>;
     /// What its node has granted one of its containers.
     fn granted_to(&self, container: &str) -> Granted<'_>;
     /// The node it is bound to, if any; the empty name is none.
     fn node_name(&self) -> Option<&str>;
+}
+
+/// The spec of a pod, however it is held.
+pub trait AnySpec {
+    /// The type of its containers.
+    type Container: AnyContainer;
+    /// Those that are neither init containers nor ephemeral.
+    fn containers(&self) -> &[Self::Container];
+    /// Init containers and sidecars.
+    fn init_containers(&self) -> &[Self::Container];
+    /// Whether an ephemeral container has this name.
+    fn has_ephemeral(&self, name: &str) -> bool;
+    /// `nodeSelector`.
+    fn node_selector(&self) -> Option<&BTreeMap<String, String>>;
+    /// `affinity`.
+    fn affinity(&self) -> Option<&Affinity>;
+    /// `tolerations`.
+    fn tolerations(&self) -> &[Toleration];
+    /// `resources.requests`: what the pod as a whole asks for.
+    fn requests(&self) -> Cow<'_, Amounts>;
+    /// `overhead`.
+    fn overhead(&self) -> Cow<'_, Amounts>;
+}
+
+/// A container or init container of a spec, however it is held.
+pub trait AnyContainer {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// `restartPolicy`.
+    fn restart_policy(&self) -> Option<&str>;
+    /// `restartPolicyRules`.
+    fn restart_policy_rules(&self) -> &[ContainerRestartRule];
+    /// `resources.requests`.
+    fn requests(&self) -> Cow<'_, Amounts>;
 }
 
 /// Resources as a status tells of them.
@@ -47,13 +86,15 @@ impl Granted<'_> {
 
 /// The same for both: what one has in place, the other has behind a pointer.
 macro_rules! any_pod {
-    ($pod:ty, $reached:ident, $node_name:ident) => {
+    ($pod:ty, $spec:ty, $reached:ident, $node_name:ident) => {
         impl AnyPod for $pod {
+            type Spec = $spec;
+
             fn metadata(&self) -> &ObjectMeta {
                 &self.metadata
             }
 
-            fn spec(&self) -> Option<&PodSpec> {
+            fn spec(&self) -> Option<&Self::Spec> {
                 self.spec.$reached()
             }
 
@@ -64,10 +105,6 @@ macro_rules! any_pod {
             fn conditions(&self) -> &[PodCondition] {
                 let status = self.status.as_ref();
                 status.and_then(|status| status.conditions.as_deref()).unwrap_or_default()
-            }
-
-            fn qos_class(&self) -> Option<&str> {
-                self.status.as_ref()?.qos_class.as_deref()
             }
 
             fn granted(&self) -> Granted<'_> {
@@ -94,8 +131,8 @@ macro_rules! any_pod {
         }
     };
 }
-any_pod!(Pod, as_ref, node_of_spec);
-any_pod!(held::Pod, as_deref, node_beside_spec);
+any_pod!(Pod, PodSpec, as_ref, node_of_spec);
+any_pod!(held::Pod, held::PodSpec, as_deref, node_beside_spec);
 
 fn node_of_spec(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
@@ -105,15 +142,125 @@ fn node_beside_spec(pod: &held::Pod) -> Option<&str> {
     pod.node_name.as_deref()
 }
 
+impl AnySpec for PodSpec {
+    type Container = Container;
+
+    fn containers(&self) -> &[Container] {
+        &self.containers
+    }
+
+    fn init_containers(&self) -> &[Container] {
+        self.init_containers.as_deref().unwrap_or_default()
+    }
+
+    fn has_ephemeral(&self, name: &str) -> bool {
+        self.ephemeral_containers.iter().flatten().any(|ephemeral| ephemeral.name == name)
+    }
+
+    fn node_selector(&self) -> Option<&BTreeMap<String, String>> {
+        self.node_selector.as_ref()
+    }
+
+    fn affinity(&self) -> Option<&Affinity> {
+        self.affinity.as_ref()
+    }
+
+    fn tolerations(&self) -> &[Toleration] {
+        self.tolerations.as_deref().unwrap_or_default()
+    }
+
+    fn requests(&self) -> Cow<'_, Amounts> {
+        Cow::Owned(requests(self.resources.as_ref()))
+    }
+
+    fn overhead(&self) -> Cow<'_, Amounts> {
+        Cow::Owned(Amounts::read(self.overhead.as_ref()))
+    }
+}
+
+impl AnySpec for held::PodSpec {
+    type Container = held::Container;
+
+    fn containers(&self) -> &[held::Container] {
+        &self.containers
+    }
+
+    fn init_containers(&self) -> &[held::Container] {
+        &self.init_containers
+    }
+
+    fn has_ephemeral(&self, name: &str) -> bool {
+        self.ephemeral_containers.iter().any(|ephemeral| ephemeral == name)
+    }
+
+    fn node_selector(&self) -> Option<&BTreeMap<String, String>> {
+        Some(&self.node_selector)
+    }
+
+    fn affinity(&self) -> Option<&Affinity> {
+        self.affinity.as_deref()
+    }
+
+    fn tolerations(&self) -> &[Toleration] {
+        &self.tolerations
+    }
+
+    fn requests(&self) -> Cow<'_, Amounts> {
+        Cow::Borrowed(&self.requests)
+    }
+
+    fn overhead(&self) -> Cow<'_, Amounts> {
+        Cow::Borrowed(&self.overhead)
+    }
+}
+
+impl AnyContainer for Container {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn restart_policy(&self) -> Option<&str> {
+        self.restart_policy.as_deref()
+    }
+
+    fn restart_policy_rules(&self) -> &[ContainerRestartRule] {
+        self.restart_policy_rules.as_deref().unwrap_or_default()
+    }
+
+    fn requests(&self) -> Cow<'_, Amounts> {
+        Cow::Owned(requests(self.resources.as_ref()))
+    }
+}
+
+impl AnyContainer for held::Container {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn restart_policy(&self) -> Option<&str> {
+        self.restart_policy.as_deref()
+    }
+
+    fn restart_policy_rules(&self) -> &[ContainerRestartRule] {
+        &self.restart_policy_rules
+    }
+
+    fn requests(&self) -> Cow<'_, Amounts> {
+        Cow::Borrowed(&self.requests)
+    }
+}
+
 macro_rules! any_pod_behind {
     ($($pointer:ty),*) => {
         $(
             impl<P: AnyPod> AnyPod for $pointer {
+                type Spec = P::Spec;
+
                 fn metadata(&self) -> &ObjectMeta {
                     (**self).metadata()
                 }
 
-                fn spec(&self) -> Option<&PodSpec> {
+                fn spec(&self) -> Option<&Self::Spec> {
                     (**self).spec()
                 }
 
@@ -123,10 +270,6 @@ macro_rules! any_pod_behind {
 
                 fn conditions(&self) -> &[PodCondition] {
                     (**self).conditions()
-                }
-
-                fn qos_class(&self) -> Option<&str> {
-                    (**self).qos_class()
                 }
 
                 fn granted(&self) -> Granted<'_> {
@@ -159,6 +302,11 @@ pub fn is_final(phase: &str) -> bool {
 /// True when it has ended for good: Succeeded or Failed.
 pub fn is_finished(pod: &impl AnyPod) -> bool {
     is_final(phase(pod))
+}
+
+/// `spec.affinity`.
+pub fn affinity(pod: &impl AnyPod) -> Option<&Affinity> {
+    pod.spec()?.affinity()
 }
 
 /// A condition of its status.

@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::Quantity;
-use crate::pods::{AnyPod, Granted, condition};
+use crate::pods::{AnyContainer, AnyPod, AnySpec, Granted, condition};
 
 /// A resource name with its amount, as in `limits`.
 pub type ResourceList = BTreeMap<String, ApiQuantity>;
@@ -27,7 +27,7 @@ pub const DEFERRED: &str = "Deferred";
 
 /// Amounts by resource name. What is absent is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Amounts(BTreeMap<Name, Quantity>);
+pub struct Amounts(Vec<(Name, Quantity)>); // few, in the order of their names
 
 /// A resource's name; those that nearly all are need no memory of their own, as a scheduler adds up pod after pod.
 type Name = Cow<'static, str>;
@@ -47,12 +47,19 @@ impl Amounts {
     pub fn read(list: Option<&ResourceList>) -> Self {
         let read =
             |(name, text): (&String, &ApiQuantity)| Some((name_of(name), text.0.parse().ok()?));
-        Self(list.into_iter().flatten().filter_map(read).collect())
+        let mut amounts = Vec::with_capacity(list.map_or(0, BTreeMap::len));
+        amounts.extend(list.into_iter().flatten().filter_map(read));
+        Self(amounts)
     }
 
     /// The amount of one resource.
     pub fn get(&self, name: &str) -> Quantity {
-        self.0.get(name).copied().unwrap_or_default()
+        self.place(name).map_or_else(|_| Quantity::default(), |index| self.0[index].1)
+    }
+
+    /// Whether it is named, be it with zero.
+    pub fn names(&self, name: &str) -> bool {
+        self.place(name).is_ok()
     }
 
     /// All that are named.
@@ -60,38 +67,39 @@ impl Amounts {
         self.0.iter().map(|(name, amount)| (name.as_ref(), *amount))
     }
 
-    /// Adds another.
+    /// Adds another. What it does not name yet is taken as it is, so that it is written in the same suffixes.
     pub fn add(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            let sum = self.0.entry(name.clone());
-            // inserted as it is, so that it is written in the same suffixes
-            sum.and_modify(|sum| *sum = sum.saturating_add(*amount)).or_insert(*amount);
-        }
+        self.merge(other, Quantity::saturating_add);
     }
 
     /// Raises each to what the other has of it, where that is more.
     pub fn raise_to(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            let most = self.0.entry(name.clone()).or_insert(*amount);
-            if most.millis() < amount.millis() {
-                *most = *amount;
-            }
-        }
+        self.merge(other, |own, others| if own.millis() < others.millis() { others } else { own });
     }
 
     /// Takes the other's amounts of what it does not name itself.
     fn fill(mut self, other: &Self) -> Self {
-        for (name, amount) in &other.0 {
-            self.0.entry(name.clone()).or_insert(*amount);
-        }
+        self.merge(other, |own, _| own);
         self
     }
 
     /// Takes the other's amounts in place of its own, where the other names them.
     fn replace_by(&mut self, other: &Self) {
+        let mut of_pods = other.clone();
+        of_pods.0.retain(|(name, _)| is_pod_level(name));
+        self.merge(&of_pods, |_, others| others);
+    }
+
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(own, _)| own.as_ref().cmp(name))
+    }
+
+    /// What both name is what `both` makes of it.
+    fn merge(&mut self, other: &Self, both: impl Fn(Quantity, Quantity) -> Quantity) {
         for (name, amount) in &other.0 {
-            if is_pod_level(name) {
-                self.0.insert(name.clone(), *amount);
+            match self.place(name) {
+                Ok(index) => self.0[index].1 = both(self.0[index].1, *amount),
+                Err(index) => self.0.insert(index, (name.clone(), *amount)),
             }
         }
     }
@@ -103,15 +111,15 @@ pub fn is_pod_level(name: &str) -> bool {
 }
 
 /// Whether an init container is a sidecar (KEP-753).
-pub fn is_sidecar(container: &Container) -> bool {
-    container.restart_policy.as_deref() == Some("Always")
+pub fn is_sidecar(container: &impl AnyContainer) -> bool {
+    container.restart_policy() == Some("Always")
 }
 
 /// What the containers need at most at one time, of what `of` says of each.
-pub fn sum_over_containers(spec: &PodSpec, of: impl Fn(&Container) -> Amounts) -> Amounts {
+pub fn sum_over_containers<S: AnySpec>(spec: &S, of: impl Fn(&S::Container) -> Amounts) -> Amounts {
     let mut sidecars = Amounts::default();
     let mut initializing = Amounts::default();
-    for container in spec.init_containers.iter().flatten() {
+    for container in spec.init_containers() {
         let mut own = of(container);
         if is_sidecar(container) {
             sidecars.add(&own);
@@ -122,7 +130,7 @@ pub fn sum_over_containers(spec: &PodSpec, of: impl Fn(&Container) -> Amounts) -
         }
     }
     let mut total = sidecars;
-    for container in &spec.containers {
+    for container in spec.containers() {
         total.add(&of(container));
     }
     total.raise_to(&initializing);
@@ -130,15 +138,15 @@ pub fn sum_over_containers(spec: &PodSpec, of: impl Fn(&Container) -> Amounts) -
 }
 
 /// What the spec asks for.
-pub fn pod_requests(spec: &PodSpec) -> Amounts {
+pub fn pod_requests(spec: &impl AnySpec) -> Amounts {
     spec_requests(spec, &Amounts::default())
 }
 
-fn spec_requests(spec: &PodSpec, unsaid: &Amounts) -> Amounts {
-    let of_container = |container: &Container| requests(container.resources.as_ref()).fill(unsaid);
+fn spec_requests<S: AnySpec>(spec: &S, unsaid: &Amounts) -> Amounts {
+    let of_container = |container: &S::Container| container.requests().into_owned().fill(unsaid);
     let mut total = sum_over_containers(spec, of_container);
-    total.replace_by(&requests(spec.resources.as_ref()));
-    total.add(&Amounts::read(spec.overhead.as_ref()));
+    total.replace_by(&spec.requests());
+    total.add(&spec.overhead());
     total
 }
 
@@ -149,19 +157,20 @@ pub fn pod_usage(pod: &impl AnyPod) -> Amounts {
 }
 
 /// The same, where each container that does not say how much of something it asks for counts with what is given for that.
-pub fn pod_usage_with(pod: &impl AnyPod, unsaid: &Amounts) -> Amounts {
+pub fn pod_usage_with<P: AnyPod>(pod: &P, unsaid: &Amounts) -> Amounts {
+    type Container<P> = <<P as AnyPod>::Spec as AnySpec>::Container;
     let Some(spec) = pod.spec() else { return Amounts::default() };
     if !tells_of_resources(pod, spec) {
         return spec_requests(spec, unsaid);
     }
     let is_infeasible = resize_pending_reason(pod) == Some(INFEASIBLE);
-    let granted = |container: &Container| match pod.granted_to(&container.name).allocated {
+    let granted = |container: &Container<P>| match pod.granted_to(container.name()).allocated {
         Some(list) => Amounts::read(Some(list)),
         None if is_infeasible => Amounts::default(),
-        None => requests(container.resources.as_ref()),
+        None => container.requests().into_owned(),
     };
-    let in_force = |container: &Container| {
-        let in_force = pod.granted_to(&container.name).in_force;
+    let in_force = |container: &Container<P>| {
+        let in_force = pod.granted_to(container.name()).in_force;
         match in_force.and_then(|resources| resources.requests.as_ref()) {
             Some(list) => Amounts::read(Some(list)),
             None => granted(container),
@@ -170,35 +179,36 @@ pub fn pod_usage_with(pod: &impl AnyPod, unsaid: &Amounts) -> Amounts {
     let mut total = sum_over_containers(spec, |container| granted(container).fill(unsaid));
     total.raise_to(&sum_over_containers(spec, |container| in_force(container).fill(unsaid)));
     if !is_infeasible {
-        let wanted = |container: &Container| requests(container.resources.as_ref()).fill(unsaid);
+        let wanted = |container: &Container<P>| container.requests().into_owned().fill(unsaid);
         total.raise_to(&sum_over_containers(spec, wanted));
     }
     total.replace_by(&pod_level_usage(spec, pod.granted(), is_infeasible));
-    total.add(&Amounts::read(spec.overhead.as_ref()));
+    total.add(&spec.overhead());
     total
 }
 
 /// False while what the spec asks for is all that is known.
-fn tells_of_resources(pod: &impl AnyPod, spec: &PodSpec) -> bool {
-    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    containers.any(|container| pod.granted_to(&container.name).is_some())
+fn tells_of_resources(pod: &impl AnyPod, spec: &impl AnySpec) -> bool {
+    let mut containers = spec.containers().iter().chain(spec.init_containers());
+    containers.any(|container| pod.granted_to(container.name()).is_some())
         || pod.granted().is_some()
         || resize_pending_reason(pod).is_some()
 }
 
-fn pod_level_usage(spec: &PodSpec, granted: Granted<'_>, is_infeasible: bool) -> Amounts {
-    let wanted = requests(spec.resources.as_ref());
+fn pod_level_usage(spec: &impl AnySpec, granted: Granted<'_>, is_infeasible: bool) -> Amounts {
+    let wanted = spec.requests();
     let mut known = Amounts::read(granted.allocated);
     known.raise_to(&requests(granted.in_force));
     if !is_infeasible || known == Amounts::default() {
         known.raise_to(&wanted);
     }
     // only what the pod has of its own
-    known.0.retain(|name, _| wanted.0.contains_key(name));
+    known.0.retain(|(name, _)| wanted.names(name));
     known
 }
 
-fn requests(resources: Option<&ResourceRequirements>) -> Amounts {
+/// `requests` of what a pod or container is given.
+pub(crate) fn requests(resources: Option<&ResourceRequirements>) -> Amounts {
     Amounts::read(resources.and_then(|resources| resources.requests.as_ref()))
 }
 
@@ -214,8 +224,9 @@ pub fn has_pod_level(spec: &PodSpec) -> bool {
 }
 
 /// The QoS class of a pod: the one that the API has written, or else that of its spec.
-pub fn qos_class_of(pod: &impl AnyPod) -> &str {
-    pod.qos_class().or_else(|| pod.spec().map(qos_class)).unwrap_or("BestEffort")
+pub fn qos_class_of(pod: &Pod) -> &str {
+    let written = pod.status.as_ref().and_then(|status| status.qos_class.as_deref());
+    written.or_else(|| pod.spec.as_ref().map(qos_class)).unwrap_or("BestEffort")
 }
 
 /// `Guaranteed`, `Burstable` or `BestEffort` (upstream `qos.ComputePodQOS`): from the CPU and the memory of the pod as a whole,

@@ -2,7 +2,9 @@
 //!
 //! The first rule that matches decides; where none does, the policy of the container, else that of the pod.
 
-use k8s_openapi::api::core::v1::{Container, ContainerRestartRule};
+use k8s_openapi::api::core::v1::ContainerRestartRule;
+
+use crate::pods::AnyContainer;
 
 /// One of a container's restart rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +31,8 @@ enum ExitCodes {
 }
 
 /// All rules of a container. One that says something unknown to us matches nothing: validation lets none in.
-pub fn rules_of(container: &Container) -> Vec<RestartRule> {
-    let rules = container.restart_policy_rules.iter().flatten();
-    rules.filter_map(RestartRule::of).collect()
+pub fn rules_of(container: &impl AnyContainer) -> Vec<RestartRule> {
+    container.restart_policy_rules().iter().filter_map(RestartRule::of).collect()
 }
 
 /// What the first rule that matches the exit code does.
@@ -68,7 +69,7 @@ impl ExitCodes {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::ContainerRestartRuleOnExitCodes;
+    use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes};
 
     use super::*;
 

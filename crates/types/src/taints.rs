@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
-use crate::pods::AnyPod;
+use crate::pods::{AnyPod, AnySpec};
 
 /// Its Ready condition is False.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -51,7 +51,7 @@ pub fn of_node(node: &Node) -> &[Taint] {
 
 /// The tolerations of a pod.
 pub fn tolerations(pod: &impl AnyPod) -> &[Toleration] {
-    pod.spec().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default()
+    pod.spec().map(AnySpec::tolerations).unwrap_or_default()
 }
 
 /// True when one of the tolerations is of this taint.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::{Key, NamespacedName, Object, View, Write, affected, reconcile};
+use rekindle_controllers::{
+    Key, Manifest, NamespacedName, Object, View, Write, affected, reconcile,
+};
 use rekindle_types::held::Pod;
 use serde_json::json;
 
@@ -44,32 +46,47 @@ pub(crate) fn measure() {
     }
 }
 
-/// What the view of pods weighs; before all else, as memory that was given back would be used again, and so by itself for pods of which no
-/// two have the same spec.
+/// What a view of pods weighs: of the first kind that is wanted, as memory that was given back would be used again. Before all else.
 pub(crate) fn weigh() {
-    let weigh = |what: &'static str, crowd: fn(&'static str) -> Crowd| {
-        let before = resident_kib();
-        let crowd = crowd(what);
-        let mib = (resident_kib() - before) / 1024;
-        println!("{what}, {} on {NODES} nodes: {mib} MiB", crowd.pods.len());
-    };
-    if is_wanted("view of pods") {
-        weigh("view of pods", replicas);
-    } else if is_wanted("view of unlike pods") {
-        weigh("view of unlike pods", unlike);
-    }
+    let kinds: [(&str, fn(&'static str) -> Crowd); 4] = [
+        ("view of pods", replicas),
+        ("view of unlike pods", unlike),
+        ("view of lone pods", lone),
+        ("view of naked pods", naked),
+    ];
+    let Some((what, crowd)) = kinds.into_iter().find(|(what, _)| is_wanted(what)) else { return };
+    let before = resident_kib();
+    let crowd = crowd(what);
+    let mib = (resident_kib() - before) / 1024;
+    println!("{what}, {} on {NODES} nodes: {mib} MiB", crowd.pods.len());
 }
 
 /// Pods each of which has a host name of its own.
 fn unlike(what: &'static str) -> Crowd {
+    pods(what, |pod, member| pod["spec"]["hostname"] = json!(member.name))
+}
+
+/// Pods each of which has a controller of its own.
+fn lone(what: &'static str) -> Crowd {
+    pods(what, |pod, member| {
+        pod["metadata"]["ownerReferences"][0]["uid"] = json!(member.name);
+    })
+}
+
+/// Pods without a controller.
+fn naked(what: &'static str) -> Crowd {
+    pods(what, |pod, _| pod["metadata"]["ownerReferences"] = json!([]))
+}
+
+fn pods(what: &'static str, change: impl Fn(&mut serde_json::Value, &Member)) -> Crowd {
     let mut view = nodes();
-    let named = |number: usize| {
+    let changed = |number: usize| {
         let member = objects::replica(number);
         let mut pod = objects::pod(&member, Some(number % NODES));
-        pod["spec"]["hostname"] = json!(member.name);
+        change(&mut pod, &member);
         objects::read(pod)
     };
-    let pods = (0..PODS).map(|number| apply(&mut view, named(number))).collect();
+    let pods = (0..PODS).map(|number| apply(&mut view, changed(number))).collect();
     Crowd { what, view, pods, expected: Vec::new() }
 }
 
@@ -273,7 +290,9 @@ fn carry_out(view: &mut View, key: &Key, look: usize) -> bool {
     let plan = reconcile(view, key, NOW);
     for step in plan.batches.iter().flatten() {
         match &step.write {
-            Write::Create(object) | Write::Update(object) | Write::UpdateStatus(object) => {
+            Write::Create(Manifest::Object(object))
+            | Write::Update(object)
+            | Write::UpdateStatus(object) => {
                 view.apply(stored(object, look));
             }
             other => panic!("{key}: {other:?}"),

@@ -1,3 +1,4 @@
+use rekindle_types::pods;
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,8 +15,8 @@ fn nodes(list: &[(&str, u64)]) -> Avoided {
     list.iter().map(|(node, secs)| ((*node).to_owned(), Tick::from_secs(*secs).to_time())).collect()
 }
 
-fn terms(pod: &impl serde::Serialize) -> Value {
-    let affinity = &json!(pod)["spec"]["affinity"]["nodeAffinity"];
+fn terms(pod: &impl AnyPod) -> Value {
+    let affinity = &json!(pods::affinity(pod))["nodeAffinity"];
     affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"].clone()
 }
 

@@ -26,8 +26,8 @@ impl Opinions {
         if !pods::has_affinity_to_pods(pod) {
             return;
         }
-        let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.clone()).unwrap_or_default();
-        let affinity = Affinity { node_affinity: None, ..affinity };
+        let Some(affinity) = pods::affinity(pod) else { return };
+        let affinity = Affinity { node_affinity: None, ..affinity.clone() };
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         let text = serde_json::to_string(&affinity).expect("terms always encode");
         let key = (namespace.clone(), text);

@@ -38,12 +38,7 @@ impl<'a> Ports<'a> {
     pub(crate) fn of(pod: &'a Pod) -> Self {
         let spec = pod.spec.as_ref();
         let is_of_node = spec.and_then(|spec| spec.host_network) == Some(true);
-        let sidecars = spec
-            .into_iter()
-            .flat_map(|spec| spec.init_containers.iter().flatten())
-            .filter(|container| container.restart_policy.as_deref() == Some("Always"));
-        let containers = spec.into_iter().flat_map(|spec| &spec.containers).chain(sidecars);
-        let ports = containers.flat_map(|container| container.ports.iter().flatten());
+        let ports = spec.into_iter().flat_map(|spec| spec.lasting()).flat_map(|c| &c.ports);
         Self {
             ports: ports.filter(|port| port.host_port.is_some_and(|port| port > 0)).collect(),
             listener: if is_of_node { Listener::Pod } else { Listener::Agent },

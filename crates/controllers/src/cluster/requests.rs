@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use k8s_openapi::api::core::v1::{Container, Node};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use rekindle_types::held::{ContainerStatus, Pod};
+use rekindle_types::held::{Container, ContainerStatus, Pod};
 use rekindle_types::resources::{self, Amounts, ResourceList};
 
 /// What a container counts for that does not say how much it asks for, when nodes are compared [kube-scheduler,
@@ -117,17 +117,15 @@ impl Requests {
 fn says_all(pod: &Pod) -> bool {
     let says = |list: &ResourceList| list.contains_key("cpu") && list.contains_key("memory");
     let wants = |container: &Container| {
-        let resources = container.resources.as_ref();
-        resources.and_then(|resources| resources.requests.as_ref()).is_some_and(says)
+        container.requests.names("cpu") && container.requests.names("memory")
     };
     let is_told = |status: &ContainerStatus| {
         let in_force = status.resources.as_ref().and_then(|own| own.requests.as_ref());
         status.allocated_resources.as_deref().is_none_or(says) && in_force.is_none_or(says)
     };
     let spec = pod.spec.as_ref();
-    let mut containers = spec
-        .into_iter()
-        .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let mut containers =
+        spec.into_iter().flat_map(|spec| spec.containers.iter().chain(&*spec.init_containers));
     let status = pod.status.as_ref();
     let mut statuses = status.into_iter().flat_map(|status| {
         let lists = [&status.container_statuses, &status.init_container_statuses];
@@ -140,26 +138,13 @@ fn says_all(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
-    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
     use proptest::prelude::*;
-    use rekindle_types::resources::ResourceList as List;
     use serde_json::{Value, json};
-
-    use std::sync::Arc;
 
     use super::*;
 
-    fn container(cpu: &str, restart_policy: Option<&str>) -> Container {
-        Container {
-            name: "c".to_owned(),
-            restart_policy: restart_policy.map(str::to_owned),
-            resources: Some(ResourceRequirements {
-                requests: Some(List::from([("cpu".to_owned(), ApiQuantity(cpu.to_owned()))])),
-                ..Default::default()
-            }),
-            ..Default::default()
-        }
+    fn container((cpu, restart_policy): &(&str, Option<&str>)) -> Value {
+        json!({"name": "c", "restartPolicy": restart_policy, "resources": {"requests": {"cpu": cpu}}})
     }
 
     #[test]
@@ -174,19 +159,10 @@ mod tests {
             (vec![("1", None), ("50m", sidecar)], vec![("100m", None)], 1000),
             (vec![("400m", sidecar), ("50m", sidecar)], vec![("100m", None)], 550),
         ] {
-            let pod = Pod {
-                spec: Some(Arc::new(PodSpec {
-                    init_containers: Some(
-                        init.iter().map(|(cpu, policy)| container(cpu, *policy)).collect(),
-                    ),
-                    containers: regular
-                        .iter()
-                        .map(|(cpu, policy)| container(cpu, *policy))
-                        .collect(),
-                    ..Default::default()
-                })),
-                ..Default::default()
-            };
+            let [init_containers, containers] =
+                [&init, &regular].map(|list| list.iter().map(container).collect::<Vec<_>>());
+            let spec = json!({"initContainers": init_containers, "containers": containers});
+            let pod = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
             assert_eq!(Requests::of(&pod).cpu_millis, expected, "{init:?} {regular:?}");
             assert_eq!(Requests::of(&pod).pods, 1);
         }

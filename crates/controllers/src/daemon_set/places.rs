@@ -154,7 +154,7 @@ pub(super) fn target(pod: &Pod) -> Option<&str> {
     if let Some(node) = pods::node(pod) {
         return Some(node);
     }
-    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let affinity = pods::affinity(pod)?.node_affinity.as_ref()?;
     let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
     let [term] = required.node_selector_terms.as_slice() else { return None };
     let fields = term.match_fields.as_deref().unwrap_or_default();

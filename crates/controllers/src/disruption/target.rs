@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
+use serde_json::json;
 
-use crate::plan::Write;
-use crate::{Change, Key, NamespacedName, Object, Plan, View, pods};
+use crate::patches::status_patch;
+use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, pods};
 
 const CONDITION: &str = "DisruptionTarget";
 /// The reason of a condition that the node sets.
@@ -36,16 +37,15 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         plan.look_again(at);
         return plan;
     }
-    let mut updated = pod.as_ref().clone();
-    let conditions =
-        updated.status.iter_mut().flat_map(|status| status.conditions.iter_mut().flatten());
-    for condition in conditions.filter(|condition| condition.type_ == CONDITION) {
+    let mut conditions = pod.status.as_ref().and_then(|status| status.conditions.clone());
+    let all = conditions.iter_mut().flatten();
+    for condition in all.filter(|condition| condition.type_ == CONDITION) {
         condition.status = "False".to_owned();
         condition.reason = None;
         condition.message = None;
         condition.last_transition_time = Some(now.to_time());
     }
-    plan.then(Write::UpdateStatus(updated.into()));
+    plan.then(status_patch(Kind::Pod, &pod.metadata, json!({"conditions": conditions})));
     plan
 }
 

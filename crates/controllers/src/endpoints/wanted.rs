@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, ObjectReference, Service, ServicePort};
+use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::held::Pod;
 
@@ -129,10 +129,8 @@ fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
         Some(IntOrString::String(name)) if name.is_empty() => Some(port.port),
         Some(IntOrString::String(name)) => {
             let spec = pod.spec.as_ref()?;
-            let is_sidecar = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
-            let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
-            let all = spec.containers.iter().chain(sidecars);
-            let named = all.flat_map(|container| container.ports.iter().flatten()).find(|found| {
+            let mut ports = spec.lasting().flat_map(|container| &container.ports);
+            let named = ports.find(|found| {
                 found.name.as_ref() == Some(name)
                     && protocol(found.protocol.as_deref()) == protocol(port.protocol.as_deref())
             });

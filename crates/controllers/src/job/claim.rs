@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::Pod;
 
 use super::{selects, tracking};
-use crate::metadata_patch::finalizers_with;
+use crate::patches::finalizers_with;
 use crate::plan::Step;
 use crate::replica_set::{Claim, claim};
 use crate::{Kind, NamespacedName, Object, Plan, View, Write};

@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::Pod;
 
-use crate::metadata_patch::{with_finalizer, without_finalizer};
+use crate::patches::{with_finalizer, without_finalizer};
 use crate::plan::{Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 

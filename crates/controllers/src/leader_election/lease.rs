@@ -35,16 +35,15 @@ impl<'a> Record<'a> {
 }
 
 /// The Lease of a first leader.
-pub(super) fn first(candidacy: &Candidacy, now: Tick) -> Object {
-    let lease = Lease {
+pub(super) fn first(candidacy: &Candidacy, now: Tick) -> Lease {
+    Lease {
         metadata: ObjectMeta {
             namespace: Some(candidacy.lease.namespace.clone()),
             name: Some(candidacy.lease.name.clone()),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec { lease_transitions: Some(0), ..held_by(candidacy, now) }),
-    };
-    Object::from(lease)
+    }
 }
 
 /// The same Lease, acquired by this candidate: a new term.

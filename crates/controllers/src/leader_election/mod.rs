@@ -227,7 +227,7 @@ impl Candidate {
         let (under_way, ask) = match (&self.known, &self.standing) {
             (Known::Nothing, _) => (UnderWay::Reading, Ask::Read),
             (Known::Absent, _) => {
-                (acquiring, Ask::write(Write::Create(lease::first(&self.candidacy, now))))
+                (acquiring, Ask::write(Write::Create(lease::first(&self.candidacy, now).into())))
             }
             (Known::Held { lease, .. }, Standing::Leads { .. }) => {
                 (renewing, Ask::write(Write::Update(lease::renewed(lease, now))))

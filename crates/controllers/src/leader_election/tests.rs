@@ -4,6 +4,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Manifest;
 
 const START: Tick = Tick::from_secs(1_000);
 
@@ -29,7 +30,8 @@ struct Api {
 
 impl Api {
     fn write(&mut self, write: &Write) -> Outcome {
-        let (Write::Create(Object::Lease(wanted)) | Write::Update(Object::Lease(wanted))) = write
+        let (Write::Create(Manifest::Object(Object::Lease(wanted)))
+        | Write::Update(Object::Lease(wanted))) = write
         else {
             panic!("{write:?}")
         };

@@ -19,8 +19,9 @@ use rekindle_types::{Tick, TickDuration, taints};
 use serde_json::json;
 
 use crate::events::{Note, Severity};
-use crate::plan::{Part, Propagation, Write};
-use crate::{Change, Key, NamespacedName, Object, Plan, View, pods};
+use crate::patches::status_patch;
+use crate::plan::{Propagation, Write};
+use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, pods};
 
 /// `source.component` of the events.
 const NAME: &str = "taint-eviction-controller";
@@ -127,13 +128,6 @@ fn evict(about: &Object, pod: &Pod, now: Tick, plan: &mut Plan) {
         "Taint manager: deleting due to NoExecute taint",
         now,
     );
-    plan.then(Write::Patch {
-        id,
-        part: Part::Status,
-        patch: json!({
-            "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
-            "status": {"conditions": conditions},
-        }),
-    });
+    plan.then(status_patch(Kind::Pod, &pod.metadata, json!({"conditions": conditions})));
     plan.then(Write::delete(about, Propagation::Default));
 }

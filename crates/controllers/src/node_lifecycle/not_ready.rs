@@ -10,8 +10,9 @@ use rekindle_types::reasons::event;
 use serde_json::json;
 
 use crate::events::{Note, Severity};
-use crate::plan::{Part, Step, Write};
-use crate::{Object, Plan, View, pods};
+use crate::patches::status_patch;
+use crate::plan::Step;
+use crate::{Kind, Object, Plan, View, pods};
 
 /// `source.component` of the events.
 const NAME: &str = "node-controller";
@@ -23,14 +24,8 @@ pub(super) fn mark(view: &View, node: &str, now: Tick, plan: &mut Plan) {
         let about = Object::Pod(pod.clone());
         let message = "Node is not ready".to_owned();
         plan.notes.push(Note::new(&about, Severity::Warning, event::NODE_NOT_READY, message, NAME));
-        steps.push(Step::from(Write::Patch {
-            id: about.id(),
-            part: Part::Status,
-            patch: json!({
-                "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
-                "status": {"conditions": conditions(pod, now)},
-            }),
-        }));
+        let status = json!({"conditions": conditions(pod, now)});
+        steps.push(Step::from(status_patch(Kind::Pod, &pod.metadata, status)));
     }
     if !steps.is_empty() {
         plan.then_all(steps);

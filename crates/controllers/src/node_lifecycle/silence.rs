@@ -14,8 +14,8 @@ use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
 use crate::events::{Note, Severity};
-use crate::plan::{Part, Write};
-use crate::{Object, Plan, View};
+use crate::patches::status_patch;
+use crate::{Kind, Object, Plan, View};
 
 /// `source.component` of the events.
 pub(super) const NAME: &str = "node-controller";
@@ -116,12 +116,5 @@ pub(super) fn give_up(node: &Object, spoken: &Node, now: Tick, plan: &mut Plan) 
         let message = format!("Node {} status is now: NodeNotReady", node.id().name);
         plan.notes.push(Note::new(node, Severity::Normal, event::NODE_NOT_READY, message, NAME));
     }
-    plan.then(Write::Patch {
-        id: node.id(),
-        part: Part::Status,
-        patch: json!({
-            "metadata": {"uid": spoken.metadata.uid, "resourceVersion": spoken.metadata.resource_version},
-            "status": {"conditions": conditions},
-        }),
-    });
+    plan.then(status_patch(Kind::Node, &spoken.metadata, json!({"conditions": conditions})));
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume};
-use rekindle_types::held::Pod;
+use rekindle_types::held::{Pod, VolumeSource};
 use rekindle_types::nodes;
 use rekindle_types::pod_annotations::{SAFE_TO_EVICT, is_mirror};
 
@@ -161,13 +161,8 @@ fn hold(view: &View, pod: &Pod) -> Option<Hold> {
 fn local_storage(pod: &Pod) -> Option<String> {
     let given_up: Vec<&str> =
         annotation(pod, SAFE_VOLUMES).unwrap_or_default().split(',').map(str::trim).collect();
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let mut local = volumes.filter(|volume| {
-        let on_disk = |empty: &k8s_openapi::api::core::v1::EmptyDirVolumeSource| {
-            empty.medium.as_deref() != Some("Memory")
-        };
-        volume.host_path.is_some() || volume.empty_dir.as_ref().is_some_and(on_disk)
-    });
+    let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
+    let mut local = volumes.filter(|volume| volume.source == VolumeSource::Disk);
     local.find(|volume| !given_up.contains(&volume.name.as_str())).map(|volume| volume.name.clone())
 }
 

@@ -13,7 +13,7 @@ use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, Repl
 
 use super::is_finished;
 use crate::avoidance::{self, Avoided};
-use crate::metadata_patch::{with_finalizer, without_finalizer};
+use crate::patches::{with_finalizer, without_finalizer};
 use crate::plan::Write;
 use crate::{Object, owners};
 
@@ -69,7 +69,7 @@ fn without_what_was_added(pod: &Pod) -> v1::Pod {
             owner_references: pod.metadata.owner_references.clone(),
             ..Default::default()
         },
-        spec: pod.spec.as_deref().cloned(),
+        spec: pod.whole_spec(),
         status: None,
     };
     if let Some(spec) = &mut again.spec {

@@ -70,7 +70,7 @@ fn in_place(view: &View, restart: &PodRestart) -> Preview {
     if pods::is_finished(pod) {
         return Preview::Refused(format!("pod {name} has finished (phase {})", pods::phase(pod)));
     }
-    let named = restart.spec.container_name.as_deref().zip(pod.spec.as_ref());
+    let named = restart.spec.container_name.as_deref().zip(pod.spec.as_deref());
     if let Some(why) =
         named.and_then(|(container, spec)| not_restartable(spec, &name.to_string(), container))
     {

@@ -27,7 +27,7 @@ use rekindle_types::{Tick, TickDuration, labels, span};
 
 use super::{again, finish, finish_owing, grace, kept, pod_of, successor};
 use crate::events::{Note, Severity, cut};
-use crate::plan::{Evict, Refusal, Report, Step, Write};
+use crate::plan::{Evict, Manifest, Refusal, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, Plan, View, avoidance, owners, pods, scheduler};
 
 /// From the eviction to the new pod's readiness, the pod's grace period aside.
@@ -152,7 +152,7 @@ impl Job<'_> {
         let waits = format!("{} waits: {NOT_TAKEN}", doing(self.rung));
         let failure = self.note(pod, Severity::Warning, event::FAILED_CREATE, &waits);
         Step {
-            write: Write::TryCreate(Object::from(again)),
+            write: Write::TryCreate(again.into()),
             report: Some(Report { success: Vec::new(), failure }),
         }
     }
@@ -395,7 +395,7 @@ impl Job<'_> {
     fn create_again(&self, replacement: &PodReplacement, plan: &mut Plan) {
         let Some(copy) = &replacement.pod else { return };
         let pod = match kept::from_copy(self.restart, replacement, copy, self.now) {
-            Ok(pod) => Object::from(pod),
+            Ok(pod) => Manifest::from(pod),
             Err(error) => return plan.then(self.broken_copy(&error)),
         };
         let id = pod.id();

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::Pod;
 use serde_json::json;
 
-use crate::metadata_patch::references_patch;
+use crate::patches::references_patch;
 use crate::plan::{Step, Write};
 use crate::{Kind, Object, Plan, View, owners};
 

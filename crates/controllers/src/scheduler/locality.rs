@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::{Pod, VolumeSource};
 
 use super::candidate::{Candidate, SCORE_MAX};
 use crate::cluster::{Cluster, OnNodes};
@@ -57,10 +57,13 @@ fn count(number: usize) -> i64 {
 fn images(pod: &Pod) -> BTreeMap<&str, i64> {
     let mut images = BTreeMap::new();
     let Some(spec) = &pod.spec else { return images };
-    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
-    let volumes = spec.volumes.iter().flatten().filter_map(|volume| volume.image.as_ref());
+    let containers = spec.init_containers.iter().chain(&*spec.containers);
     let of_containers = containers.filter_map(|container| container.image.as_deref());
-    for image in of_containers.chain(volumes.filter_map(|image| image.reference.as_deref())) {
+    let of_volumes = spec.volumes.iter().filter_map(|volume| match &volume.source {
+        VolumeSource::Image(reference) => reference.as_deref(),
+        VolumeSource::Claim(_) | VolumeSource::Ephemeral(_) | VolumeSource::Disk => None,
+    });
+    for image in of_containers.chain(of_volumes) {
         *images.entry(image).or_insert(0) += 1;
     }
     images

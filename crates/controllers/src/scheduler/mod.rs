@@ -34,8 +34,9 @@ use serde_json::json;
 
 use crate::cluster::{Attempt, Host};
 use crate::events::{Note, Severity};
-use crate::plan::{Part, Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
+use crate::patches::status_patch;
+use crate::plan::{Report, Step, Write};
+use crate::{Kind, NamespacedName, Object, Plan, View, avoidance, pods};
 pub(crate) use affinity::{fits_volume, matches as matches_node};
 use candidate::Candidate;
 use claims::Claims;
@@ -56,7 +57,7 @@ pub(crate) fn is_waiting(pod: &Pod) -> bool {
     pods::node(pod).is_none()
         && pods::is_active(pod)
         && spec.scheduler_name.as_deref().is_none_or(|name| name == NAME)
-        && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+        && spec.scheduling_gates.is_empty()
 }
 
 /// Where a waiting pod stands in the queue: those that do not back off, then the higher priority first, then the older pod
@@ -305,12 +306,6 @@ fn refuse(pod: &Arc<Pod>, message: &str, nomination: Nomination<'_>, now: Tick, 
         observed_generation: pod.metadata.generation,
         ..Default::default()
     });
-    plan.then(Write::Patch {
-        id: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
-        part: Part::Status,
-        patch: json!({
-            "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
-            "status": {"conditions": conditions, "nominatedNodeName": nominated},
-        }),
-    });
+    let status = json!({"conditions": conditions, "nominatedNodeName": nominated});
+    plan.then(status_patch(Kind::Pod, &pod.metadata, status));
 }

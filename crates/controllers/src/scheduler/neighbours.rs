@@ -61,8 +61,8 @@ fn namespace_of(pod: &Pod) -> &str {
 impl<'a> Neighbours<'a> {
     /// Looks at the pods that matter: those with affinity of their own, and, if this one has, all that it may mean.
     pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
-        let (wanted, _) = affinity(terms_of(pod));
-        let (shunned, _) = anti_affinity(terms_of(pod));
+        let (wanted, _) = affinity(pods::affinity(pod));
+        let (shunned, _) = anti_affinity(pods::affinity(pod));
         let itself = Seen::of(pod);
         let mut this = Self {
             view,
@@ -110,7 +110,7 @@ impl<'a> Neighbours<'a> {
     /// A pod comes to a node or leaves it.
     pub(super) fn shift_on(&mut self, other: &'a Arc<Pod>, node: &'a Node, shift: Shift) {
         let at = std::iter::once((node, shift.sign()));
-        self.heed(namespace_of(other), terms_of(other), at.clone());
+        self.heed(namespace_of(other), pods::affinity(other), at.clone());
         self.look_at(Seen::of(other), at);
     }
 
@@ -145,7 +145,8 @@ impl<'a> Neighbours<'a> {
         for term in self.shunned.iter().filter(|term| is_meant(term)) {
             count(&mut self.away, term, at.clone(), 1);
         }
-        let preferred = (affinity(terms_of(self.pod)).1, anti_affinity(terms_of(self.pod)).1);
+        let preferred =
+            (affinity(pods::affinity(self.pod)).1, anti_affinity(pods::affinity(self.pod)).1);
         self.weigh(preferred, (namespace, there), at);
     }
 
@@ -169,7 +170,7 @@ impl<'a> Neighbours<'a> {
 
     /// The namespaces that the pod's terms reach.
     fn reached(&self) -> BTreeSet<&'a str> {
-        let terms = terms_of(self.pod);
+        let terms = pods::affinity(self.pod);
         let ((wanted, likes), (shunned, dislikes)) = (affinity(terms), anti_affinity(terms));
         let preferred = likes.iter().chain(dislikes).map(|weighted| &weighted.pod_affinity_term);
         let mut namespaces = BTreeSet::new();
@@ -235,7 +236,7 @@ pub(super) struct Shunning<'a> {
 
 /// Whom this pod keeps away, if anybody.
 pub(super) fn anti_affinity_of(pod: &Pod) -> Option<Shunning<'_>> {
-    Shunning::of(namespace_of(pod), terms_of(pod))
+    Shunning::of(namespace_of(pod), pods::affinity(pod))
 }
 
 /// Whom the pods on the node keep away, whether it is there still or not.
@@ -278,10 +279,6 @@ impl<'a> Shunning<'a> {
             term.label_selector.as_ref().is_some_and(selects)
         })
     }
-}
-
-fn terms_of(pod: &Pod) -> Option<&Affinity> {
-    pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref())
 }
 
 /// Required and preferred terms of pod affinity.

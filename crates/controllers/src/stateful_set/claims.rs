@@ -12,7 +12,7 @@ use rekindle_types::held::Pod;
 use serde_json::json;
 
 use super::{deeds, identity};
-use crate::metadata_patch::references_patch;
+use crate::patches::references_patch;
 use crate::plan::Step;
 use crate::{Kind, NamespacedName, Object, View, owners};
 

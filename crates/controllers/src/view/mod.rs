@@ -101,7 +101,7 @@ impl View {
         }
         self.own.confirm(&id, &object);
         self.doubts.shown(&id);
-        let object = self.own.with_assumptions(self.slimmed(&id, object));
+        let object = self.own.with_assumptions(self.sharing(&id, object));
         self.put(id, object)
     }
 
@@ -138,8 +138,8 @@ impl View {
         reset
     }
 
-    /// The object with no more of it than is asked about. Of a pod's spec there is one for all that are of the same template.
-    fn slimmed(&self, id: &ObjectId, object: Object) -> Object {
+    /// The object; of a pod's spec there is one for all that are of the same template, as far as they are alike.
+    fn sharing(&self, id: &ObjectId, object: Object) -> Object {
         if id.kind != Kind::Pod {
             return object;
         }
@@ -148,7 +148,7 @@ impl View {
             self.members_of(&controller.uid).next().map(|member| &member.pod)
         };
         let other = self.pod(&id.name).or_else(sibling).map(Arc::as_ref);
-        object.slim(other)
+        object.sharing(other)
     }
 
     /// Puts an object in, whatever was there.

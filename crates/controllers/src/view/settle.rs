@@ -179,7 +179,7 @@ impl View {
         if !already_seen {
             self.own.wrote(id.clone(), object);
         }
-        let object = self.own.with_assumptions(self.slimmed(&id, object.clone()));
+        let object = self.own.with_assumptions(self.sharing(&id, object.clone()));
         self.put(id, object).into_iter().collect()
     }
 

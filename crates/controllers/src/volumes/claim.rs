@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::matching::{self, Reservation, reservation};
 use super::{
-    BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, belongs_to, decided_on,
-    is_protected, users_of, volume_name, wanted_volume,
+    BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, belongs_to, is_protected,
+    users_of, volume_name, wanted_volume,
 };
 use crate::events::{Note, Severity};
-use crate::metadata_patch::without_finalizer;
+use crate::patches::{decided_on, status_patch, without_finalizer};
 use crate::plan::{Part, Write};
-use crate::{NamespacedName, Object, Plan, View, cluster, owners, scheduler};
+use crate::{Kind, NamespacedName, Object, Plan, View, cluster, owners, scheduler};
 
 /// Keeps a claim until no pod uses it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -135,7 +135,7 @@ fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
 /// The write that gives the claim these annotations.
 fn annotated(claim: &Arc<PersistentVolumeClaim>, annotations: Value) -> Write {
     let object = Object::from(claim.clone());
-    let mut metadata = decided_on(&object);
+    let mut metadata = decided_on(object.meta());
     metadata["annotations"] = annotations;
     let patch = json!({"metadata": metadata});
     Write::Patch { id: object.id(), part: Part::Whole, patch }
@@ -194,7 +194,7 @@ fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan
     let claim_object = Object::from(claim.clone());
     if !belongs_to(volume, claim) {
         let object = Object::from(volume.clone());
-        let mut metadata = decided_on(&object);
+        let mut metadata = decided_on(object.meta());
         if reservation(volume, claim) == Reservation::Free {
             metadata["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
         }
@@ -207,7 +207,7 @@ fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan
         return plan.then(Write::Patch { id: object.id(), part: Part::Whole, patch });
     }
     if wanted_volume(claim).is_none() || annotation(claim, BIND_COMPLETED).is_none() {
-        let mut metadata = decided_on(&claim_object);
+        let mut metadata = decided_on(&claim.metadata);
         metadata["annotations"] = json!({BIND_COMPLETED: "yes"});
         if wanted_volume(claim).is_none() {
             metadata["annotations"][BOUND_BY_CONTROLLER] = "yes".into();
@@ -225,27 +225,17 @@ fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan
     {
         return;
     }
-    plan.then(Write::Patch {
-        id: claim_object.id(),
-        part: Part::Status,
-        patch: json!({
-            "metadata": decided_on(&claim_object),
-            "status": {"phase": "Bound", "accessModes": modes, "capacity": capacity},
-        }),
-    });
+    let status = json!({"phase": "Bound", "accessModes": modes, "capacity": capacity});
+    plan.then(status_patch(Kind::PersistentVolumeClaim, &claim.metadata, status));
 }
 
 fn lose(claim: &Arc<PersistentVolumeClaim>, text: &str, plan: &mut Plan) {
     if claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost") {
         return;
     }
-    let object = Object::from(claim.clone());
     say(claim, Severity::Warning, "ClaimLost", text.to_owned(), plan);
-    plan.then(Write::Patch {
-        id: object.id(),
-        part: Part::Status,
-        patch: json!({"metadata": decided_on(&object), "status": {"phase": "Lost"}}),
-    });
+    let status = json!({"phase": "Lost"});
+    plan.then(status_patch(Kind::PersistentVolumeClaim, &claim.metadata, status));
 }
 
 fn say(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::held::Pod;
+use rekindle_types::held::{Pod, VolumeSource};
 use rekindle_types::reasons::event;
 
 use super::claim_of;
@@ -19,12 +19,9 @@ const COMPONENT: &str = "ephemeral_volume";
 pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name).filter(|pod| pods::is_active(pod)) else { return plan };
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
     for volume in volumes {
-        let Some(template) = volume.ephemeral.as_ref().map(|e| e.volume_claim_template.as_ref())
-        else {
-            continue;
-        };
+        let VolumeSource::Ephemeral(template) = &volume.source else { continue };
         let Some(used) = claim_of(pod, volume) else { continue };
         let claim = NamespacedName::new(name.namespace.clone(), used.claim.as_ref());
         match (view.persistent_volume_claim(&claim), template) {

@@ -21,12 +21,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{
-    Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Volume,
-};
-use rekindle_types::held::Pod;
+use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use rekindle_types::held::{Pod, Volume, VolumeSource};
 use rekindle_types::local_path;
-use serde_json::{Value, json};
 
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, View, cluster, owners, pods};
 pub(crate) use claim::{
@@ -66,20 +63,21 @@ pub enum Origin {
 
 /// The claims that a pod uses.
 pub fn claims_of(pod: &Pod) -> impl Iterator<Item = PodClaim<'_>> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
     volumes.filter_map(|volume| claim_of(pod, volume))
 }
 
 /// The claim behind one volume of a pod, if it is of that kind.
 pub fn claim_of<'p>(pod: &'p Pod, volume: &'p Volume) -> Option<PodClaim<'p>> {
-    if let Some(source) = &volume.persistent_volume_claim {
-        let claim = Cow::Borrowed(source.claim_name.as_str());
-        return Some(PodClaim { volume: &volume.name, claim, origin: Origin::Named });
-    }
-    volume.ephemeral.as_ref()?;
-    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-    let claim = Cow::Owned(format!("{pod_name}-{}", volume.name));
-    Some(PodClaim { volume: &volume.name, claim, origin: Origin::Ephemeral })
+    let (claim, origin) = match &volume.source {
+        VolumeSource::Claim(name) => (Cow::Borrowed(name.as_str()), Origin::Named),
+        VolumeSource::Ephemeral(_) => {
+            let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+            (Cow::Owned(format!("{pod_name}-{}", volume.name)), Origin::Ephemeral)
+        }
+        VolumeSource::Image(_) | VolumeSource::Disk => return None,
+    };
+    Some(PodClaim { volume: &volume.name, claim, origin })
 }
 
 /// The claims, volumes and pods that a change concerns.
@@ -235,11 +233,6 @@ fn belongs_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool 
 }
 
 /// The metadata that makes a patch hold for this very object as it was looked at.
-fn decided_on(object: &Object) -> Value {
-    let meta = object.meta();
-    json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
-}
-
 fn is_protected(object: &Object, finalizer: &str) -> bool {
     owners::has_finalizer(object.meta(), finalizer)
 }

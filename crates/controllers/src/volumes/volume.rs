@@ -7,12 +7,11 @@ use rekindle_types::{Tick, local_path};
 use serde_json::json;
 
 use super::{
-    COMPONENT, claim_name, claim_ref, claim_uid, decided_on, is_protected, volume_name,
-    wanted_volume,
+    COMPONENT, claim_name, claim_ref, claim_uid, is_protected, volume_name, wanted_volume,
 };
 use crate::events::{Note, Severity};
-use crate::metadata_patch::without_finalizer;
-use crate::plan::{Part, Write};
+use crate::patches::{status_patch, without_finalizer};
+use crate::plan::Write;
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
 
 /// Keeps a volume until no claim is bound to it.
@@ -110,15 +109,9 @@ fn show(volume: &Arc<PersistentVolume>, wanted: &str, now: Tick, plan: &mut Plan
 }
 
 fn status(volume: &Object, phase: &str, message: Option<&str>, now: Tick) -> Write {
-    Write::Patch {
-        id: volume.id(),
-        part: Part::Status,
-        patch: json!({
-            "metadata": decided_on(volume),
-            "status": {
-                "phase": phase, "message": message, "reason": null,
-                "lastPhaseTransitionTime": now.to_time(),
-            },
-        }),
-    }
+    let status = json!({
+        "phase": phase, "message": message, "reason": null,
+        "lastPhaseTransitionTime": now.to_time(),
+    });
+    status_patch(volume.kind(), volume.meta(), status)
 }

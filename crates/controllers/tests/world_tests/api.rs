@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::core::v1::{self, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_controllers::{
+    Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Refusal, Write,
+};
 use rekindle_types::Tick;
-use rekindle_types::held::{Pod, PodStatus};
+use rekindle_types::held::Pod;
 use serde_json::{Value, json};
 
 /// One watch event.
@@ -20,7 +22,10 @@ pub(crate) enum Event {
 /// The server.
 #[derive(Default)]
 pub(crate) struct FakeApi {
+    /// What there is, as controllers hold it.
     pub(crate) objects: BTreeMap<ObjectId, Object>,
+    /// The same with all that is said of it.
+    pub(crate) values: BTreeMap<ObjectId, Value>,
     /// Everything that ever happened, by kind, as watches show it.
     pub(crate) log: BTreeMap<Kind, Vec<Event>>,
     pub(crate) version: u64,
@@ -35,8 +40,13 @@ pub(crate) struct FakeApi {
 impl FakeApi {
     pub(crate) fn carry_out(&mut self, write: &Write) -> Outcome {
         match write {
-            Write::Create(object) => self.create(object.clone()),
-            Write::TryCreate(object) => self.try_create(object),
+            Write::Create(Manifest::Pod(pod)) => {
+                self.create(Kind::Pod, serde_json::to_value(pod).unwrap())
+            }
+            Write::Create(Manifest::Object(object)) => self.create(object.kind(), encode(object)),
+            Write::TryCreate(manifest) => {
+                self.refused_creation(&manifest.id()).unwrap_or(Outcome::Done)
+            }
             Write::Update(object) => self.update(object, Part::Whole),
             Write::UpdateStatus(object) => self.update(object, Part::Status),
             Write::Patch { id, part, patch } => self.patch(id, *part, patch),
@@ -84,12 +94,9 @@ impl FakeApi {
             .then(|| refuse(Refusal::NamespaceTerminating, "namespace is being deleted"))
     }
 
-    fn try_create(&self, object: &Object) -> Outcome {
-        self.refused_creation(&object.id()).unwrap_or(Outcome::Done)
-    }
-
-    pub(crate) fn create(&mut self, object: Object) -> Outcome {
-        let id = object.id();
+    /// Creates an object of which the server makes up what servers make up.
+    pub(crate) fn create(&mut self, kind: Kind, value: Value) -> Outcome {
+        let id = decode(kind, value.clone()).id();
         if let Some(refused) = self.refused_creation(&id) {
             return refused;
         }
@@ -99,33 +106,43 @@ impl FakeApi {
         self.uids += 1;
         let uid = format!("uid-{}", self.uids);
         let created = self.now;
-        let object = edit(object, |meta| {
+        let mut value = edit(value, |meta| {
             meta.uid = Some(uid);
             meta.generation = Some(1);
             meta.creation_timestamp = Some(seconds(created));
         });
-        let object = match object {
-            Object::Pod(pod) => Object::from(Pod {
-                status: Some(PodStatus { phase: Some("Pending".to_owned()), ..Default::default() }),
-                ..pod.as_ref().clone()
-            }),
-            other => other,
-        };
-        Outcome::Stored(self.store(object))
+        if kind == Kind::Pod {
+            value["status"] = json!({"phase": "Pending"});
+        }
+        Outcome::Stored(self.store(kind, value))
     }
 
     /// Stores under a new version and tells the watches.
-    fn store(&mut self, object: Object) -> Object {
+    fn store(&mut self, kind: Kind, value: Value) -> Object {
         self.version += 1;
         let version = self.version.to_string();
-        let object = edit(object, |meta| meta.resource_version = Some(version));
+        let value = edit(value, |meta| meta.resource_version = Some(version));
+        let (object, value) = match kind {
+            Kind::Pod => {
+                let pod: v1::Pod = serde_json::from_value(value).unwrap();
+                (Object::from(Pod::from(&pod)), serde_json::to_value(pod).unwrap())
+            }
+            other => {
+                let object = decode(other, value);
+                let value = encode(&object);
+                (object, value)
+            }
+        };
         let id = object.id();
+        let log = self.log.entry(kind).or_default();
         if is_done_for(&object) {
             self.objects.remove(&id);
-            self.log.entry(id.kind).or_default().push(Event::Deleted(object.clone()));
+            self.values.remove(&id);
+            log.push(Event::Deleted(object.clone()));
         } else {
             self.objects.insert(id.clone(), object.clone());
-            self.log.entry(id.kind).or_default().push(Event::Applied(object.clone()));
+            self.values.insert(id, value);
+            log.push(Event::Applied(object.clone()));
         }
         object
     }
@@ -137,8 +154,7 @@ impl FakeApi {
         if stale || current.uid() != object.uid() {
             return refuse(Refusal::Conflict, "the object has been modified");
         }
-        let merged = merge_part(&current, object, part);
-        Outcome::Stored(self.store(merged))
+        Outcome::Stored(self.store_part(&object.id(), encode(object), part))
     }
 
     pub(crate) fn patch(&mut self, id: &ObjectId, part: Part, patch: &Value) -> Outcome {
@@ -150,11 +166,32 @@ impl FakeApi {
         if conflicts("uid", &meta.uid) || conflicts("resourceVersion", &meta.resource_version) {
             return refuse(Refusal::Conflict, "the object has been modified");
         }
-        let mut value = encode(&current);
+        let mut value = self.values[id].clone();
         merge(&mut value, patch);
-        let patched = decode(id.kind, value);
-        let merged = merge_part(&current, &patched, part);
-        Outcome::Stored(self.store(merged))
+        Outcome::Stored(self.store_part(id, value, part))
+    }
+
+    /// Stores `value`, with the part that this write does not reach as it was.
+    fn store_part(&mut self, id: &ObjectId, mut value: Value, part: Part) -> Object {
+        let mut current = self.values[id].clone();
+        match part {
+            Part::Whole => {
+                value["status"] = current["status"].take();
+                let of_deployment = id.kind == Kind::Deployment;
+                let annotations = |of: &Value| of["metadata"]["annotations"].clone();
+                let is_annotated = of_deployment && annotations(&value) != annotations(&current);
+                if value["spec"] != current["spec"] || is_annotated {
+                    let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+                    value["metadata"]["generation"] = json!(generation);
+                }
+            }
+            Part::Status => {
+                current["status"] = value["status"].take();
+                current["metadata"]["annotations"] = value["metadata"]["annotations"].take();
+                value = current;
+            }
+        }
+        self.store(id.kind, value)
     }
 
     fn evict(&mut self, evict: &Evict) -> Outcome {
@@ -179,7 +216,7 @@ impl FakeApi {
             _ => 0,
         };
         let now = self.now;
-        let object = edit(current, |meta| {
+        let value = edit(self.values[&delete.id].clone(), |meta| {
             let finalizers = meta.finalizers.get_or_insert_default();
             let wanted = match delete.propagation {
                 Propagation::Default | Propagation::Background => None,
@@ -193,7 +230,7 @@ impl FakeApi {
             let before = meta.deletion_grace_period_seconds.unwrap_or(i64::MAX);
             meta.deletion_grace_period_seconds = Some(grace.min(before));
         });
-        let stored = self.store(object);
+        let stored = self.store(delete.id.kind, value);
         if self.objects.contains_key(&stored.id()) {
             Outcome::Stored(stored)
         } else {
@@ -202,38 +239,35 @@ impl FakeApi {
     }
 
     fn bind(&mut self, id: &ObjectId, uid: &str, node: &str) -> Outcome {
-        let Some(Object::Pod(pod)) = self.objects.get(id).cloned() else { return Outcome::Gone };
-        if pod.metadata.uid.as_deref() != Some(uid) || is_on_node(&pod) {
+        let Some(Object::Pod(pod)) = self.objects.get(id) else { return Outcome::Gone };
+        if pod.metadata.uid.as_deref() != Some(uid) || is_on_node(pod) {
             return refuse(Refusal::Conflict, "pod is already assigned to a node");
         }
-        let mut pod = pod.as_ref().clone();
-        pod.node_name = Some(node.to_owned());
-        pod.status.get_or_insert_default().nominated_node_name = None;
-        self.store(pod.into());
+        let mut value = self.values[id].clone();
+        value["spec"]["nodeName"] = json!(node);
+        value["status"].as_object_mut().unwrap().remove("nominatedNodeName");
+        self.store(id.kind, value);
         Outcome::Done
     }
 
     fn finalize(&mut self, namespace: &Namespace) -> Outcome {
         let id = Object::from(namespace.clone()).id();
-        let Some(Object::Namespace(current)) = self.objects.get(&id).cloned() else {
-            return Outcome::Gone;
-        };
-        let mut updated = current.as_ref().clone();
-        updated.spec = namespace.spec.clone();
-        let stored = self.store(updated.into());
+        let Some(mut value) = self.values.get(&id).cloned() else { return Outcome::Gone };
+        value["spec"] = serde_json::to_value(&namespace.spec).unwrap();
+        let stored = self.store(id.kind, value);
         if self.objects.contains_key(&id) { Outcome::Stored(stored) } else { Outcome::Gone }
     }
 
     /// Changes an object as some other client would.
     pub(crate) fn change(&mut self, id: &ObjectId, change: impl FnOnce(&mut Value)) {
-        let mut value = encode(&self.objects[id]);
+        let mut value = self.values[id].clone();
         let before = value["spec"].clone();
         change(&mut value);
         if value["spec"] != before {
             let generation = value["metadata"]["generation"].as_i64().unwrap_or(0);
             value["metadata"]["generation"] = json!(generation + 1);
         }
-        self.store(decode(id.kind, value));
+        self.store(id.kind, value);
     }
 
     /// A user deletes an object.
@@ -264,12 +298,11 @@ impl FakeApi {
 
     /// Adds a node with so much of everything.
     pub(crate) fn add_node(&mut self, name: &str, cpu: &str, memory: &str, pods: &str) {
-        let node: Node = serde_json::from_value(json!({
-            "metadata": {"name": name},
-            "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods}},
-        }))
-        .unwrap();
-        self.create(node.into());
+        let room = json!({"cpu": cpu, "memory": memory, "pods": pods});
+        self.create(
+            Kind::Node,
+            json!({"metadata": {"name": name}, "status": {"allocatable": room}}),
+        );
     }
 }
 
@@ -300,31 +333,6 @@ fn is_done_for(object: &Object) -> bool {
         && !holds
 }
 
-/// `new`, with the part that this write does not reach taken from `current`.
-fn merge_part(current: &Object, new: &Object, part: Part) -> Object {
-    let (current_value, mut value) = (encode(current), encode(new));
-    match part {
-        Part::Whole => {
-            value["status"] = current_value["status"].clone();
-            let of_deployment = current.kind() == Kind::Deployment;
-            let annotations = |of: &Value| of["metadata"]["annotations"].clone();
-            let is_annotated = of_deployment && annotations(&value) != annotations(&current_value);
-            if value["spec"] != current_value["spec"] || is_annotated {
-                let generation = current.meta().generation.unwrap_or(0) + 1;
-                value["metadata"]["generation"] = json!(generation);
-            }
-        }
-        Part::Status => {
-            let (status, annotations) =
-                (value["status"].clone(), value["metadata"]["annotations"].clone());
-            value = current_value;
-            value["status"] = status;
-            value["metadata"]["annotations"] = annotations;
-        }
-    }
-    decode(current.kind(), value)
-}
-
 /// RFC 7386.
 fn merge(value: &mut Value, patch: &Value) {
     let Some(patch) = patch.as_object() else {
@@ -343,12 +351,11 @@ fn merge(value: &mut Value, patch: &Value) {
     }
 }
 
-fn edit(object: Object, change: impl FnOnce(&mut ObjectMeta)) -> Object {
-    let mut value = encode(&object);
-    let mut meta: ObjectMeta = serde_json::from_value(value["metadata"].clone()).unwrap();
+fn edit(mut value: Value, change: impl FnOnce(&mut ObjectMeta)) -> Value {
+    let mut meta: ObjectMeta = serde_json::from_value(value["metadata"].take()).unwrap();
     change(&mut meta);
     value["metadata"] = serde_json::to_value(meta).unwrap();
-    decode(object.kind(), value)
+    value
 }
 
 fn encode(object: &Object) -> Value {
@@ -364,7 +371,7 @@ fn encode(object: &Object) -> Value {
         Object::ControllerRevision(o) => serde_json::to_value(o.as_ref()),
         Object::CronJob(o) => serde_json::to_value(o.as_ref()),
         Object::Job(o) => serde_json::to_value(o.as_ref()),
-        Object::Pod(o) => serde_json::to_value(o.as_ref()),
+        Object::Pod(_) => panic!("less than all of a pod is held"),
         Object::RestartLadder(o) => serde_json::to_value(o.as_ref()),
         Object::PodRestart(o) => serde_json::to_value(o.as_ref()),
         Object::RestartLedger(o) => serde_json::to_value(o.as_ref()),
@@ -380,7 +387,7 @@ fn encode(object: &Object) -> Value {
     .unwrap()
 }
 
-pub(crate) fn decode(kind: Kind, mut value: Value) -> Object {
+fn decode(kind: Kind, mut value: Value) -> Object {
     if value["status"].is_null() {
         value.as_object_mut().unwrap().remove("status");
     }

@@ -118,7 +118,7 @@ fn every_node_gets_one_pod_a_new_node_too_and_the_scheduler_binds_it() {
     let labels = pod.metadata.labels.unwrap();
     assert_eq!(labels["pod-template-generation"], "1");
     assert!(!labels["controller-revision-hash"].is_empty());
-    let tolerations = pod.spec.as_ref().unwrap().tolerations.as_ref().unwrap();
+    let tolerations = &pod.spec.as_ref().unwrap().tolerations;
     let keys: Vec<&str> =
         tolerations.iter().map(|t| t.key.as_deref().unwrap().rsplit('/').next().unwrap()).collect();
     assert_eq!(
@@ -383,8 +383,8 @@ fn happens(world: &mut World, happening: &Happening) {
 fn crowd(api: &FakeApi) -> BTreeMap<String, usize> {
     let mut crowd = BTreeMap::new();
     for pod in api.pods().iter().filter(|pod| pods::is_active(pod)) {
-        let affinity = serde_json::to_value(&pod.spec).unwrap();
-        let path = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
+        let affinity = serde_json::to_value(pods::affinity(pod)).unwrap();
+        let path = "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
         let node = affinity.pointer(path).and_then(Value::as_str).unwrap().to_owned();
         *crowd.entry(node).or_insert(0) += 1;
     }

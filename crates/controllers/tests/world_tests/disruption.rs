@@ -302,6 +302,7 @@ fn a_condition_that_a_pod_goes_is_taken_back_when_it_stays() {
         let since = world.api.now.to_time();
         world.api.change(&id(Kind::Pod, name), |pod| {
             pod["status"]["phase"] = json!("Running");
+            pod["status"]["hostIP"] = json!("10.0.0.1");
             pod["status"]["conditions"] = json!([
                 {"type": "Ready", "status": "True"},
                 {"type": "DisruptionTarget", "status": "True", "reason": reason, "lastTransitionTime": since},
@@ -318,6 +319,8 @@ fn a_condition_that_a_pod_goes_is_taken_back_when_it_stays() {
     assert_eq!(condition(&world, "evicted"), "True");
     world.advance(TickDuration::from_secs(2));
     assert_eq!(condition(&world, "evicted"), "False");
+    let status = &world.api.values[&id(Kind::Pod, "evicted")]["status"];
+    assert_eq!(status["hostIP"], "10.0.0.1", "the rest of its status stays");
     world.advance(TickDuration::from_secs(600));
     assert_eq!(condition(&world, "node"), "True", "the node may take any time");
 }

@@ -5,7 +5,6 @@ use rekindle_controllers::{Kind, Object, ObjectId};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
-use crate::api::decode;
 use crate::build::pod;
 use crate::world::{World, id};
 
@@ -254,11 +253,9 @@ fn a_taint_of_the_future_holds_up_no_other_node_of_its_zone() {
 #[test]
 fn the_pods_of_a_silent_node_are_not_ready() {
     let mut world = world(&FIVE);
-    world.api.create(decode(
-        Kind::Lease,
-        json!({"metadata": {"name": "a", "namespace": "kube-node-lease"},
-            "spec": {"holderIdentity": "a", "renewTime": "1970-01-01T00:00:00.000000Z"}}),
-    ));
+    world
+        .create(json!({"kind": "Lease", "metadata": {"name": "a", "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": "a", "renewTime": "1970-01-01T00:00:00.000000Z"}}));
     let (there, elsewhere) =
         (world.create(placed("there", "a")), world.create(placed("elsewhere", "b")));
     world.converge();

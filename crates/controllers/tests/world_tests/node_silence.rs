@@ -4,7 +4,6 @@ use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
-use crate::api::decode;
 use crate::build::pod;
 use crate::world::{World, id};
 
@@ -40,11 +39,9 @@ fn beat(world: &mut World) {
 fn world() -> World {
     let mut world = World::with_node();
     says(&mut world, "True");
-    world.api.create(decode(
-        Kind::Lease,
-        json!({"metadata": {"name": "node-1", "namespace": "kube-node-lease"},
-            "spec": {"holderIdentity": "node-1", "renewTime": "1970-01-01T00:00:00.000000Z"}}),
-    ));
+    world.create(json!({"kind": "Lease",
+        "metadata": {"name": "node-1", "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": "node-1", "renewTime": "1970-01-01T00:00:00.000000Z"}}));
     world
 }
 

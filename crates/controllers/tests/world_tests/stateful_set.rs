@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Key, Kind, Object, Write, pods, reconcile};
 use rekindle_types::TickDuration;
-use rekindle_types::held::Pod;
+use rekindle_types::held::{Pod, VolumeSource};
 use serde_json::{Value, json};
 
 use crate::api::FakeApi;
@@ -308,7 +308,7 @@ fn a_look_at_a_parallel_set_makes_a_few_hundred_pods_at_most_however_many_it_wan
         let plan = reconcile(&world.view, &Key::StatefulSet(set.name), world.api.now);
         let sizes: Vec<usize> = plan.batches.iter().map(Vec::len).collect();
         let first = plan.writes().find_map(|write| match write {
-            Write::Create(pod) => pod.meta().name.clone(),
+            Write::Create(pod) => Some(pod.id().name.name),
             _ => None,
         });
         if taken == 0 {
@@ -370,8 +370,8 @@ fn a_failed_pod_is_made_again_under_its_name_with_its_claim() {
     assert_eq!(kept.uid(), claim);
     assert_eq!(kept.meta().labels.as_ref().unwrap()["app"], "web");
     let pod = world.view.pod(&id(Kind::Pod, "web-1").name).unwrap();
-    let volume = &pod.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0];
-    assert_eq!(volume.persistent_volume_claim.as_ref().unwrap().claim_name, "data-web-1");
+    let volume = &pod.spec.as_ref().unwrap().volumes[0];
+    assert_eq!(volume.source, VolumeSource::Claim("data-web-1".to_owned()));
 }
 
 #[test]

@@ -68,11 +68,10 @@ impl World {
             value["metadata"]["namespace"] = json!("shop");
         }
         value["apiVersion"] = json!(kind.api_version());
-        let object = crate::api::decode(kind, value);
-        let id = object.id();
-        let outcome = self.api.create(object);
-        assert!(matches!(outcome, Outcome::Stored(_)), "{outcome:?}");
-        id
+        match self.api.create(kind, value) {
+            Outcome::Stored(object) => object.id(),
+            refused => panic!("{refused:?}"),
+        }
     }
 
     /// The watch of a kind shows its next event. False when there is none.

@@ -1,6 +1,6 @@
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateWaiting, ContainerStatus, PodCondition,
-    PodSpec, PodStatus,
+    self, Container, ContainerState, ContainerStateRunning, ContainerStateWaiting, ContainerStatus,
+    PodCondition, PodSpec, PodStatus,
 };
 
 use super::*;
@@ -38,13 +38,9 @@ fn pod(state: ContainerState, last: ContainerState, count: i32, id: Option<&str>
         last_state: Some(last),
         ..Default::default()
     };
-    Pod {
-        spec: Some(PodSpec { containers: vec![container], ..Default::default() }.into()),
-        status: Some(
-            PodStatus { container_statuses: Some(vec![status]), ..Default::default() }.into(),
-        ),
-        ..Default::default()
-    }
+    let spec = PodSpec { containers: vec![container], ..Default::default() };
+    let status = PodStatus { container_statuses: Some(vec![status]), ..Default::default() };
+    v1::Pod { spec: Some(spec), status: Some(status), ..Default::default() }.into()
 }
 
 #[test]

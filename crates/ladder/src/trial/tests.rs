@@ -1,6 +1,6 @@
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus,
-    PodSpec, PodStatus,
+    self, Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStatus, PodSpec, PodStatus,
 };
 use rekindle_types::v1alpha1::RungAttempts;
 
@@ -30,13 +30,13 @@ fn pod(failed: u64, running: Option<u64>) -> Pod {
         last_state: Some(ContainerState { terminated: Some(ended), ..Default::default() }),
         ..Default::default()
     };
-    let mut pod = Pod::default();
+    let mut pod = v1::Pod::default();
     pod.metadata.name = Some("web-0".to_owned());
     let container = Container { name: "app".to_owned(), ..Default::default() };
-    pod.spec = Some(PodSpec { containers: vec![container], ..Default::default() }.into());
+    pod.spec = Some(PodSpec { containers: vec![container], ..Default::default() });
     let statuses = Some(vec![status]);
-    pod.status = Some(PodStatus { container_statuses: statuses, ..Default::default() }.into());
-    pod
+    pod.status = Some(PodStatus { container_statuses: statuses, ..Default::default() });
+    pod.into()
 }
 
 fn ledger(rung: Rung, at: Tick, in_vain: Option<Rung>) -> RestartLedgerStatus {

@@ -2,10 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    self, Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
     ContainerStateWaiting, ContainerStatus, PodCondition, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
@@ -257,7 +256,7 @@ impl World {
             last_transition_time: Some(stamp(self.sandbox_since)),
             ..Default::default()
         };
-        Pod {
+        let pod = v1::Pod {
             metadata: ObjectMeta {
                 name: Some("web-0".to_owned()),
                 namespace: Some("shop".to_owned()),
@@ -268,27 +267,23 @@ impl World {
                 deletion_timestamp: self.deleted.then(|| stamp(self.now)),
                 ..Default::default()
             },
-            node_name: Some("n1".to_owned()),
-            spec: Some(Arc::new(PodSpec {
+            spec: Some(PodSpec {
+                node_name: Some("n1".to_owned()),
                 containers: of_role(false).map(FakeContainer::spec).collect(),
                 init_containers: Some(of_role(true).map(FakeContainer::spec).collect()),
                 restart_policy: Some(self.restart_policy.clone()),
                 ..Default::default()
-            })),
-            status: Some(
-                PodStatus {
-                    phase: Some(self.phase.to_owned()),
-                    start_time: Some(stamp(self.created)),
-                    conditions: Some(vec![condition]),
-                    container_statuses: Some(of_role(false).map(FakeContainer::status).collect()),
-                    init_container_statuses: Some(
-                        of_role(true).map(FakeContainer::status).collect(),
-                    ),
-                    ..Default::default()
-                }
-                .into(),
-            ),
-        }
+            }),
+            status: Some(PodStatus {
+                phase: Some(self.phase.to_owned()),
+                start_time: Some(stamp(self.created)),
+                conditions: Some(vec![condition]),
+                container_statuses: Some(of_role(false).map(FakeContainer::status).collect()),
+                init_container_statuses: Some(of_role(true).map(FakeContainer::status).collect()),
+                ..Default::default()
+            }),
+        };
+        pod.into()
     }
 }
 

@@ -511,7 +511,7 @@ fn restart_by_hand(id: &ObjectId, number: u64, rung: Rung) -> (Method, String, V
 fn without_patience(pod: &held::Pod) -> held::Pod {
     let mut pod = pod.clone();
     let spec = pod.spec.iter_mut().map(Arc::make_mut);
-    let tolerations = spec.flat_map(|spec| spec.tolerations.iter_mut().flatten());
+    let tolerations = spec.flat_map(|spec| Arc::make_mut(&mut spec.tolerations));
     for toleration in tolerations.filter(|toleration| toleration.toleration_seconds.is_some()) {
         toleration.toleration_seconds = Some(0);
     }

@@ -2,9 +2,8 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Container;
 use rekindle_controllers::{Object, owners};
-use rekindle_types::held::{ContainerStatus, Pod};
+use rekindle_types::held::{Container, ContainerStatus, Pod};
 use rekindle_types::local_path;
 use rekindle_types::pods::{is_finished, is_ready};
 
@@ -110,7 +109,7 @@ fn is_half_over(pod: &Pod) -> bool {
 /// Whether a container that has ended is not started again. KEP-5307: its rules come first, then its own policy, then the pod's.
 fn stays_ended(status: &ContainerStatus, container: &Container, of_pod: &str) -> bool {
     let Some(code) = status.state.terminated().map(|ended| ended.exit_code) else { return false };
-    let by_rule = container.restart_policy_rules.iter().flatten().any(|rule| {
+    let by_rule = container.restart_policy_rules.iter().any(|rule| {
         rule.exit_codes.as_ref().is_some_and(|codes| {
             let is_named = codes.values.iter().flatten().any(|value| *value == code);
             is_named == (codes.operator == "In")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
-use rekindle_types::pods::AnyPod;
+use rekindle_types::held::{self, VolumeSource};
 
 use super::World;
 use super::volumes::node_of;
@@ -32,23 +32,22 @@ impl World {
             owner.is_some() && owner == set.metadata.uid.as_ref()
         };
         let mut pods = self.server.pods().into_iter().filter(of_set);
-        pods.any(|pod| self.waits_for_gone_volume(&pod)) && (is_whole || !is_parallel)
+        pods.any(|pod| self.waits_for_gone_volume(&held::Pod::from(&*pod)))
+            && (is_whole || !is_parallel)
     }
 
-    fn waits_for_gone_volume(&self, pod: &impl AnyPod) -> bool {
-        let Some(spec) = pod.spec() else { return false };
-        if pod.node_name().is_some() || pod.metadata().deletion_timestamp.is_some() {
+    fn waits_for_gone_volume(&self, pod: &held::Pod) -> bool {
+        let Some(spec) = &pod.spec else { return false };
+        if pod.node_name.is_some() || pod.metadata.deletion_timestamp.is_some() {
             return false;
         }
-        let claims = spec
-            .volumes
-            .iter()
-            .flatten()
-            .filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
-        let namespace = pod.metadata().namespace.as_deref().unwrap_or_default();
-        claims
-            .into_iter()
-            .any(|claim| self.volume_is_gone(&NamespacedName::new(namespace, claim.as_str())))
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        spec.volumes.iter().any(|volume| match &volume.source {
+            VolumeSource::Claim(claim) => {
+                self.volume_is_gone(&NamespacedName::new(namespace, claim.as_str()))
+            }
+            VolumeSource::Ephemeral(_) | VolumeSource::Image(_) | VolumeSource::Disk => false,
+        })
     }
 
     /// Whether the claim is bound to a volume on a machine that is gone.

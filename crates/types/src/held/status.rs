@@ -20,12 +20,10 @@ pub struct PodStatus {
     pub conditions: Option<Vec<PodCondition>>,
     pub container_statuses: Option<Vec<ContainerStatus>>,
     pub init_container_statuses: Option<Vec<ContainerStatus>>,
-    pub message: Option<String>,
     pub nominated_node_name: Option<String>,
     pub phase: Option<String>,
     pub pod_ip: Option<String>,
     pub pod_ips: Option<Vec<PodIP>>,
-    pub qos_class: Option<String>,
     pub reason: Option<String>,
     pub resources: Option<Box<ResourceRequirements>>,
     pub start_time: Option<Time>,
@@ -42,7 +40,6 @@ pub struct ContainerStatus {
     pub ready: bool,
     pub resources: Option<Box<ResourceRequirements>>,
     pub restart_count: i32,
-    pub started: Option<bool>,
     pub state: ContainerState,
 }
 
@@ -93,12 +90,10 @@ impl From<v1::PodStatus> for PodStatus {
             conditions: status.conditions.map(fitting),
             container_statuses: status.container_statuses.map(container_statuses),
             init_container_statuses: status.init_container_statuses.map(container_statuses),
-            message: status.message,
             nominated_node_name: status.nominated_node_name,
             phase: status.phase,
             pod_ip: status.pod_ip,
             pod_ips: status.pod_ips.map(fitting),
-            qos_class: status.qos_class,
             reason: status.reason,
             resources: status.resources.map(Box::new),
             start_time: status.start_time,
@@ -126,7 +121,6 @@ impl From<v1::ContainerStatus> for ContainerStatus {
             ready: status.ready,
             resources: status.resources.map(Box::new),
             restart_count: status.restart_count,
-            started: status.started,
             state: status.state.map(ContainerState::from).unwrap_or_default(),
         }
     }
@@ -140,66 +134,6 @@ impl From<v1::ContainerState> for ContainerState {
             (None, Some(running), _) => Self::Running(running),
             (None, None, Some(waiting)) => Self::Waiting(Box::new(waiting)),
             (None, None, None) => Self::Unsaid,
-        }
-    }
-}
-
-impl PodStatus {
-    /// As the API has it, as far as it is held.
-    pub fn to_api(&self) -> v1::PodStatus {
-        let statuses = |list: &Option<Vec<ContainerStatus>>| {
-            list.as_ref().map(|list| list.iter().map(ContainerStatus::to_api).collect())
-        };
-        v1::PodStatus {
-            allocated_resources: self.allocated_resources.as_deref().cloned(),
-            conditions: self.conditions.clone(),
-            container_statuses: statuses(&self.container_statuses),
-            init_container_statuses: statuses(&self.init_container_statuses),
-            message: self.message.clone(),
-            nominated_node_name: self.nominated_node_name.clone(),
-            phase: self.phase.clone(),
-            pod_ip: self.pod_ip.clone(),
-            pod_ips: self.pod_ips.clone(),
-            qos_class: self.qos_class.clone(),
-            reason: self.reason.clone(),
-            resources: self.resources.as_deref().cloned(),
-            start_time: self.start_time.clone(),
-            ..v1::PodStatus::default()
-        }
-    }
-}
-
-impl ContainerStatus {
-    fn to_api(&self) -> v1::ContainerStatus {
-        v1::ContainerStatus {
-            allocated_resources: self.allocated_resources.as_deref().cloned(),
-            container_id: self.container_id.clone(),
-            last_state: self.last_state.to_api(),
-            name: self.name.clone(),
-            ready: self.ready,
-            resources: self.resources.as_deref().cloned(),
-            restart_count: self.restart_count,
-            started: self.started,
-            state: self.state.to_api(),
-            ..v1::ContainerStatus::default()
-        }
-    }
-}
-
-impl ContainerState {
-    fn to_api(&self) -> Option<v1::ContainerState> {
-        let state = v1::ContainerState::default();
-        match self {
-            Self::Unsaid => None,
-            Self::Waiting(waiting) => {
-                Some(v1::ContainerState { waiting: Some(waiting.as_ref().clone()), ..state })
-            }
-            Self::Running(running) => {
-                Some(v1::ContainerState { running: Some(running.clone()), ..state })
-            }
-            Self::Terminated(terminated) => {
-                Some(v1::ContainerState { terminated: Some(terminated.as_ref().clone()), ..state })
-            }
         }
     }
 }

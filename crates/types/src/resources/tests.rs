@@ -1,6 +1,4 @@
-use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
-
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodStatus};
 
 use super::*;
 

@@ -1,8 +1,7 @@
 //! The one container that a PodRestart may name.
 
-use k8s_openapi::api::core::v1::PodSpec;
-
 use super::{PodRestartSpec, Rung};
+use crate::pods::{AnyContainer, AnySpec};
 use crate::resources::is_sidecar;
 use crate::validation::{FieldError, Path, invalid_each, names};
 
@@ -19,13 +18,12 @@ pub fn named_container_faults(rung: Rung, name: Option<&String>, field: &Path) -
 }
 
 /// Why a container of this name cannot be restarted by itself in `pod`; none when it is a container or a sidecar of it.
-pub fn not_restartable(spec: &PodSpec, pod: &str, name: &str) -> Option<String> {
-    let mut inits = spec.init_containers.iter().flatten();
-    let mut ephemeral = spec.ephemeral_containers.iter().flatten();
-    if spec.containers.iter().any(|container| container.name == name) {
+pub fn not_restartable(spec: &impl AnySpec, pod: &str, name: &str) -> Option<String> {
+    let inits = spec.init_containers();
+    if spec.containers().iter().any(|container| container.name() == name) {
         return None;
     }
-    if let Some(init) = inits.find(|init| init.name == name) {
+    if let Some(init) = inits.iter().find(|init| init.name() == name) {
         return (!is_sidecar(init)).then(|| {
             format!(
                 "container {name} of pod {pod} is an init container, which runs once and before the others: the rungs Containers and Pod \
@@ -33,14 +31,14 @@ pub fn not_restartable(spec: &PodSpec, pod: &str, name: &str) -> Option<String> 
             )
         });
     }
-    if ephemeral.any(|container| container.name == name) {
+    if spec.has_ephemeral(name) {
         return Some(format!(
             "container {name} of pod {pod} is an ephemeral container, which is never started again"
         ));
     }
-    let sidecars = spec.init_containers.iter().flatten().filter(|init| is_sidecar(init));
+    let sidecars = inits.iter().filter(|init| is_sidecar(*init));
     let known: Vec<&str> =
-        spec.containers.iter().chain(sidecars).map(|c| c.name.as_str()).collect();
+        spec.containers().iter().chain(sidecars).map(AnyContainer::name).collect();
     Some(format!("pod {pod} has no container {name}: it has {}", known.join(", ")))
 }
 
@@ -53,6 +51,7 @@ impl PodRestartSpec {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::PodSpec;
     use serde_json::json;
 
     use super::*;

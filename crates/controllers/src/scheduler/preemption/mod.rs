@@ -27,8 +27,9 @@ use super::fit::Fit;
 use super::refusal::{Refusal, Refusals};
 use super::{NAME, Unfit, priority};
 use crate::events::{Note, Severity};
-use crate::plan::{Part, Propagation, Report, Step, Write};
-use crate::{NamespacedName, Object, ObjectId, View, pods};
+use crate::patches::status_patch;
+use crate::plan::{Propagation, Report, Step, Write};
+use crate::{Kind, NamespacedName, Object, View, pods};
 pub(super) use victims::Victims;
 
 /// Nodes among which one is chosen, at least and as a share of those that come into question (upstream's
@@ -138,7 +139,7 @@ pub(super) fn carry_out(
 }
 
 fn without_nomination(pod: &Arc<Pod>) -> Write {
-    status_patch(pod, json!({"nominatedNodeName": null}))
+    status_patch(Kind::Pod, &pod.metadata, json!({"nominatedNodeName": null}))
 }
 
 fn told(victim: &Arc<Pod>, preemptor: &Pod, now: Tick) -> Write {
@@ -159,18 +160,7 @@ fn told(victim: &Arc<Pod>, preemptor: &Pod, now: Tick) -> Write {
         victim.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
     conditions.retain(|c| c.type_ != condition.type_);
     conditions.push(condition);
-    status_patch(victim, json!({"conditions": conditions}))
-}
-
-fn status_patch(pod: &Pod, status: serde_json::Value) -> Write {
-    Write::Patch {
-        id: ObjectId::new(crate::Kind::Pod, NamespacedName::of(&pod.metadata)),
-        part: Part::Status,
-        patch: json!({
-            "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
-            "status": status,
-        }),
-    }
+    status_patch(Kind::Pod, &victim.metadata, json!({"conditions": conditions}))
 }
 
 fn ended(victim: &Arc<Pod>, preemptor: &Pod, node: &str) -> Step {

@@ -132,7 +132,7 @@ fn weight(
 }
 
 fn of_spec(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
-    pod.spec.iter().flat_map(|spec| spec.topology_spread_constraints.iter().flatten())
+    pod.spec.iter().flat_map(|spec| &spec.topology_spread_constraints)
 }
 
 fn of_pod<'a>(pod: &'a Pod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadConstraint> {

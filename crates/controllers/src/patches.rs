@@ -1,11 +1,10 @@
-//! Changes of an object's metadata that hold only while the object is as it was looked at: another of its name, or a newer version of it,
-//! refuses them.
+//! Changes of an object that hold only while the object is as it was looked at: another of its name, or a newer version of it, refuses them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::Object;
 use crate::plan::{Part, Write};
+use crate::{Kind, NamespacedName, Object, ObjectId};
 
 /// Replaces its owner references.
 pub(crate) fn references_patch(object: &Object, references: Value) -> Write {
@@ -30,14 +29,21 @@ pub(crate) fn finalizers_with(meta: &ObjectMeta, finalizer: &str) -> Value {
 }
 
 fn patch(object: &Object, field: &str, value: Value) -> Write {
-    let meta = object.meta();
+    let mut metadata = decided_on(object.meta());
+    metadata[field] = value;
+    Write::Patch { id: object.id(), part: Part::Whole, patch: json!({"metadata": metadata}) }
+}
+
+/// Changes what is named of its status.
+pub(crate) fn status_patch(kind: Kind, meta: &ObjectMeta, status: Value) -> Write {
     Write::Patch {
-        id: object.id(),
-        part: Part::Whole,
-        patch: json!({"metadata": {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
-            field: value,
-        }}),
+        id: ObjectId::new(kind, NamespacedName::of(meta)),
+        part: Part::Status,
+        patch: json!({"metadata": decided_on(meta), "status": status}),
     }
+}
+
+/// What a patch holds for: this object, in this version.
+pub(crate) fn decided_on(meta: &ObjectMeta) -> Value {
+    json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
 }

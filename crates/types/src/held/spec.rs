@@ -1,0 +1,264 @@
+//! What is held of a pod's spec: what placement, workloads and the ladder ask about.
+//!
+//! In the API's type a container takes up 2.3 KiB and a volume 3.2, as each has a place for all that may be said of it. Here each has one for
+//! what is asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    self, Affinity, ContainerPort, ContainerRestartRule, PersistentVolumeClaimTemplate,
+    PodSchedulingGate, Toleration, TopologySpreadConstraint,
+};
+
+use crate::resources::{Amounts, is_sidecar, requests};
+
+/// The spec of a pod; fields without a comment are those of the API. Which node it is bound to is said beside it, by the pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the API reference of PodSpec has them")]
+pub struct PodSpec {
+    pub affinity: Option<Box<Affinity>>,
+    pub containers: Arc<[Container]>,
+    /// Their names.
+    pub ephemeral_containers: Box<[String]>,
+    pub host_network: Option<bool>,
+    pub hostname: Option<String>,
+    pub init_containers: Arc<[Container]>,
+    pub node_selector: BTreeMap<String, String>,
+    pub overhead: Amounts,
+    pub preemption_policy: Option<String>,
+    pub priority: Option<i32>,
+    /// `resources.requests`: what the pod as a whole asks for.
+    pub requests: Amounts,
+    pub restart_policy: Option<String>,
+    pub scheduler_name: Option<String>,
+    pub scheduling_gates: Box<[PodSchedulingGate]>,
+    pub subdomain: Option<String>,
+    pub termination_grace_period_seconds: Option<i64>,
+    pub tolerations: Arc<[Toleration]>,
+    pub topology_spread_constraints: Box<[TopologySpreadConstraint]>,
+    /// Those that count for its place.
+    pub volumes: Box<[Volume]>,
+    /// All of it as JSON, where it is kept.
+    whole: Option<Box<str>>,
+}
+
+/// A container or init container; fields without a comment are those of the API.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the API reference of Container has them")]
+pub struct Container {
+    pub image: Option<String>,
+    pub name: String,
+    /// Those that have a name or a port of the node.
+    pub ports: Box<[ContainerPort]>,
+    /// `resources.requests`.
+    pub requests: Amounts,
+    pub restart_policy: Option<String>,
+    pub restart_policy_rules: Box<[ContainerRestartRule]>,
+}
+
+/// A volume that counts for its pod's place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    /// What it is called in the pod.
+    pub name: String,
+    /// Where it is from.
+    pub source: VolumeSource,
+}
+
+/// Where a volume is from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum VolumeSource {
+    /// The claim of this name.
+    Claim(String),
+    /// A claim of the pod's own, made after this.
+    Ephemeral(Option<Box<PersistentVolumeClaimTemplate>>),
+    /// The image of this reference.
+    Image(Option<String>),
+    /// The node's disk: what is in it is lost when the pod moves.
+    Disk,
+}
+
+/// Whether all of a spec is kept beside what is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    All,
+    WhatIsAsked,
+}
+
+impl PodSpec {
+    /// Every field is named, so that a new one of the API is decided about.
+    pub(super) fn of(spec: &v1::PodSpec, keep: Keep) -> Self {
+        let v1::PodSpec {
+            affinity,
+            containers,
+            ephemeral_containers,
+            host_network,
+            hostname,
+            init_containers,
+            node_selector,
+            overhead,
+            preemption_policy,
+            priority,
+            resources,
+            restart_policy,
+            scheduler_name,
+            scheduling_gates,
+            subdomain,
+            termination_grace_period_seconds,
+            tolerations,
+            topology_spread_constraints,
+            volumes,
+            // beside the spec
+            node_name: _,
+            // of the node, or of the API, alone
+            active_deadline_seconds: _,
+            automount_service_account_token: _,
+            dns_config: _,
+            dns_policy: _,
+            enable_service_links: _,
+            eviction_responders: _,
+            host_aliases: _,
+            host_ipc: _,
+            host_pid: _,
+            host_users: _,
+            hostname_override: _,
+            image_pull_secrets: _,
+            os: _,
+            priority_class_name: _,
+            readiness_gates: _,
+            resource_claims: _,
+            runtime_class_name: _,
+            scheduling_group: _,
+            security_context: _,
+            service_account: _,
+            service_account_name: _,
+            set_hostname_as_fqdn: _,
+            share_process_namespace: _,
+        } = spec;
+        Self {
+            affinity: affinity.clone().map(Box::new),
+            containers: containers.iter().map(Container::from).collect(),
+            ephemeral_containers: list(ephemeral_containers).map(|one| one.name.clone()).collect(),
+            host_network: *host_network,
+            hostname: hostname.clone(),
+            init_containers: list(init_containers).map(Container::from).collect(),
+            node_selector: node_selector.clone().unwrap_or_default(),
+            overhead: Amounts::read(overhead.as_ref()),
+            preemption_policy: preemption_policy.clone(),
+            priority: *priority,
+            requests: requests(resources.as_ref()),
+            restart_policy: restart_policy.clone(),
+            scheduler_name: scheduler_name.clone(),
+            scheduling_gates: list(scheduling_gates).cloned().collect(),
+            subdomain: subdomain.clone(),
+            termination_grace_period_seconds: *termination_grace_period_seconds,
+            tolerations: list(tolerations).cloned().collect(),
+            topology_spread_constraints: list(topology_spread_constraints).cloned().collect(),
+            volumes: list(volumes).filter_map(Volume::of).collect(),
+            whole: (keep == Keep::All).then(|| written(spec)),
+        }
+    }
+
+    /// Takes the parts of another pod's spec in place of its own where they are alike.
+    pub(super) fn share_parts(&mut self, other: &Self) {
+        share(&mut self.containers, &other.containers);
+        share(&mut self.init_containers, &other.init_containers);
+        share(&mut self.tolerations, &other.tolerations);
+    }
+
+    /// The containers that run as long as the pod does, sidecars among them.
+    pub fn lasting(&self) -> impl Iterator<Item = &Container> {
+        let sidecars = self.init_containers.iter().filter(|container| is_sidecar(*container));
+        self.containers.iter().chain(sidecars)
+    }
+
+    /// All of it, where that is kept.
+    pub(super) fn whole(&self) -> Option<v1::PodSpec> {
+        let text = self.whole.as_deref()?;
+        Some(serde_json::from_str(text).expect("the text was written from a PodSpec"))
+    }
+}
+
+/// All of a spec; the node stands beside it.
+fn written(spec: &v1::PodSpec) -> Box<str> {
+    let spec = v1::PodSpec { node_name: None, ..spec.clone() };
+    let text = serde_json::to_string(&spec).expect("a spec has string keys only, so it encodes");
+    text.into_boxed_str()
+}
+
+fn share<T: PartialEq>(own: &mut Arc<[T]>, other: &Arc<[T]>) {
+    if own == other {
+        own.clone_from(other);
+    }
+}
+
+impl From<&v1::Container> for Container {
+    /// Every field is named, so that a new one of the API is decided about.
+    fn from(container: &v1::Container) -> Self {
+        let v1::Container {
+            image,
+            name,
+            ports,
+            resources,
+            restart_policy,
+            restart_policy_rules,
+            // of the node alone
+            args: _,
+            command: _,
+            env: _,
+            env_from: _,
+            image_pull_policy: _,
+            lifecycle: _,
+            liveness_probe: _,
+            readiness_probe: _,
+            resize_policy: _,
+            security_context: _,
+            startup_probe: _,
+            stdin: _,
+            stdin_once: _,
+            termination_message_path: _,
+            termination_message_policy: _,
+            tty: _,
+            volume_devices: _,
+            volume_mounts: _,
+            working_dir: _,
+        } = container;
+        let is_asked_about =
+            |port: &&ContainerPort| port.name.is_some() || port.host_port.is_some();
+        Self {
+            image: image.clone(),
+            name: name.clone(),
+            ports: list(ports).filter(is_asked_about).cloned().collect(),
+            requests: requests(resources.as_ref()),
+            restart_policy: restart_policy.clone(),
+            restart_policy_rules: list(restart_policy_rules).cloned().collect(),
+        }
+    }
+}
+
+impl Volume {
+    /// None for one that does not count for its pod's place: it can be had anywhere.
+    fn of(volume: &v1::Volume) -> Option<Self> {
+        let source = if let Some(claim) = &volume.persistent_volume_claim {
+            VolumeSource::Claim(claim.claim_name.clone())
+        } else if let Some(ephemeral) = &volume.ephemeral {
+            VolumeSource::Ephemeral(ephemeral.volume_claim_template.clone().map(Box::new))
+        } else if let Some(image) = &volume.image {
+            VolumeSource::Image(image.reference.clone())
+        } else if volume.host_path.is_some() || volume.empty_dir.as_ref().is_some_and(is_on_disk) {
+            VolumeSource::Disk
+        } else {
+            return None;
+        };
+        Some(Self { name: volume.name.clone(), source })
+    }
+}
+
+fn is_on_disk(empty: &v1::EmptyDirVolumeSource) -> bool {
+    empty.medium.as_deref() != Some("Memory")
+}
+
+fn list<T>(list: &Option<Vec<T>>) -> impl Iterator<Item = &T> {
+    list.iter().flatten()
+}
