@@ -48,8 +48,8 @@ pub(crate) fn measure() {
 
 /// What a view of pods weighs: of the first kind that is wanted, as memory that was given back would be used again. Before all else.
 pub(crate) fn weigh() {
-    let kinds: [(&str, fn(&'static str) -> Crowd); 4] = [
-        ("view of pods", replicas),
+    let kinds = [
+        ("view of pods", replicas as fn(&'static str) -> Crowd),
         ("view of unlike pods", unlike),
         ("view of lone pods", lone),
         ("view of naked pods", naked),
