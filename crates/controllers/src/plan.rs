@@ -81,6 +81,15 @@ pub enum Write {
         /// The node.
         node: String,
     },
+    /// Say that a pod is expected on a node (`status.nominatedNodeName`), so that nobody else takes its room there (KEP-5278).
+    Nominate {
+        /// The pod.
+        pod: ObjectId,
+        /// Its UID: nothing is said of another pod of that name.
+        uid: String,
+        /// The node.
+        node: String,
+    },
     /// Evict a pod (subresource `eviction`, policy/v1): disruption budgets hold. Harmless when it is evicted already.
     Evict(Evict),
     /// Write a namespace's finalizers (subresource `finalize`).

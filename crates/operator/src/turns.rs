@@ -95,6 +95,7 @@ fn restart_of(plan: &Plan) -> Option<&PodRestart> {
         | Write::Delete(_)
         | Write::DeleteAll { .. }
         | Write::Bind { .. }
+        | Write::Nominate { .. }
         | Write::Evict(_)
         | Write::Finalize(_)
         | Write::CheckAbsent { .. }

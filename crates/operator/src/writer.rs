@@ -133,6 +133,12 @@ impl<T: Transport> Writer<T> {
                 done(self.send(Method::DELETE, &collection(of)?, JSON, &options).await)
             }
             Write::Bind { pod, uid, node } => self.bind(pod, uid, node).await?,
+            Write::Nominate { pod, uid, node } => {
+                let patch =
+                    json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
+                let path = path(pod, "/status")?;
+                self.store(pod.kind, Method::PATCH, &path, MERGE_PATCH, &patch).await
+            }
             Write::Evict(evict) => self.evict(evict).await?,
             Write::Finalize(namespace) => self.finalize(namespace).await?,
             Write::CheckAbsent { id, uid } => self.check_absent(id, uid.as_deref()).await?,

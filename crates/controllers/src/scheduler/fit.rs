@@ -1,6 +1,7 @@
 //! Whether a pod fits a node: what the pod asks, looked up once, and then asked of node after node. As upstream: of several
 //! plugins that refuse a node the first one speaks.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -43,18 +44,22 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// What keeps the pod from the node, if anything. Room that is being made for others of its priority or a higher one is
-    /// not its own.
-    pub(super) fn refusal_with_nominated(
+    /// The node as it will be when those have come that are expected there, or what keeps the pod from it. Room that is kept or made for
+    /// others of its priority or a higher one is not its own.
+    pub(super) fn with_nominated(
         &self,
         Host { name, node, state, .. }: Host<'a>,
-    ) -> Option<Refusal> {
+    ) -> Result<Cow<'a, NodeState>, Refusal> {
+        let as_it_is = || match self.refusal(node, state) {
+            Some(refusal) => Err(refusal),
+            None => Ok(Cow::Borrowed(state)),
+        };
         if !self.is_room_made {
-            return self.refusal(node, state);
+            return as_it_is();
         }
         let mut ahead = those_ahead(self.view, self.pod, name).peekable();
         if ahead.peek().is_none() {
-            return self.refusal(node, state);
+            return as_it_is();
         }
         let (mut fit, mut thought) = (self.clone(), state.clone());
         for other in ahead {
@@ -62,7 +67,10 @@ impl<'a> Fit<'a> {
             fit.shift_on(other, node, Shift::In);
         }
         // Whom it wants to be near of must be there already.
-        fit.refusal(node, &thought).or_else(|| self.refusal(node, state))
+        match fit.refusal(node, &thought).or_else(|| self.refusal(node, state)) {
+            Some(refusal) => Err(refusal),
+            None => Ok(Cow::Owned(thought)),
+        }
     }
 
     /// What keeps the pod from the node as it is, if anything.

@@ -36,7 +36,7 @@ use crate::cluster::{Attempt, Host};
 use crate::events::{Note, Severity};
 use crate::patches::status_patch;
 use crate::plan::{Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, Plan, View, avoidance, pods};
+use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
 pub(crate) use affinity::{fits_volume, matches as matches_node};
 use candidate::Candidate;
 use claims::Claims;
@@ -106,8 +106,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let fit = Fit::of(view, &seen, &claims);
     match fitting(view, &fit, None) {
         Ok(node) if claims.is_ready() => bind(pod, node, &mut plan),
-        // The pod is bound when its volumes are there.
-        Ok(node) => plan.then_all(claims.select(node).map(Step::from).collect()),
+        Ok(node) => make_volumes(pod, node, &claims, &mut plan),
         Err(unfit) => {
             preempt(view, pod, &fit, &unfit, now, &mut plan);
             if let Some(at) = avoidance::next_end(pod, now) {
@@ -168,9 +167,9 @@ pub(crate) fn fits_on(view: &View, pod: &Pod, node: &str) -> Result<(), String> 
     let claims = Claims::of(view, pod)?;
     let fit = Fit::of(view, pod, &claims);
     let host = view.cluster().node(node).ok_or_else(|| format!("node {node:?} not found"))?;
-    match fit.refusal_with_nominated(host) {
-        None => Ok(()),
-        Some(refusal) => {
+    match fit.with_nominated(host) {
+        Ok(_) => Ok(()),
+        Err(refusal) => {
             let mut refusals = Refusals::default();
             refusals.add(&refusal);
             Err(refusals.explain())
@@ -198,7 +197,7 @@ fn fitting<'v: 'a, 'a>(
     let nominated = pods::nominated_node(fit.pod).filter(|name| except != Some(*name));
     let nominated = nominated.and_then(|name| view.cluster().node(name));
     if let Some(host) = nominated
-        && fit.refusal_with_nominated(host).is_none()
+        && fit.with_nominated(host).is_ok()
     {
         return Ok(host.node);
     }
@@ -212,18 +211,18 @@ fn fitting<'v: 'a, 'a>(
         if except == Some(host.name) {
             continue;
         }
-        match fit.refusal_with_nominated(host) {
-            Some(refusal) => {
+        match fit.with_nominated(host) {
+            Err(refusal) => {
                 unfit.refusals.add(&refusal);
                 match refusal.cure() {
                     Cure::PodsEnd => unfit.curable.push(host),
                     Cure::Nothing => {}
                 }
             }
-            None => candidates.push(Candidate {
+            Ok(state) => candidates.push(Candidate {
                 host,
-                free_share: filter::free_share(host.state, &fit.requests),
-                balance: filter::balance(host.state, &fit.requests),
+                free_share: filter::free_share(&state, &fit.requests),
+                balance: filter::balance(&state, &fit.requests),
             }),
         }
     }
@@ -251,6 +250,20 @@ fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
     let uid = about.uid().to_owned();
     let write = Write::Bind { pod: about.id(), uid, node };
     plan.then_all(vec![Step { write, report: Some(Report { success: vec![success], failure }) }]);
+}
+
+/// Has the pod's volumes made for a node. The pod is bound when they are there; its room is kept for it until then, as its volumes cannot
+/// follow it elsewhere.
+fn make_volumes(pod: &Pod, node: &Node, claims: &Claims<'_>, plan: &mut Plan) {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    if pods::nominated_node(pod) != Some(name) {
+        plan.then(Write::Nominate {
+            pod: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            node: name.to_owned(),
+        });
+    }
+    plan.then_all(claims.select(node).map(Step::from).collect());
 }
 
 /// What becomes of `status.nominatedNodeName`.

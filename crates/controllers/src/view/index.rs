@@ -30,7 +30,7 @@ pub(super) struct Index {
     unscheduled: Pods,
     /// Those of `unscheduled` whose place depends on other pods.
     looking_around: BTreeSet<NamespacedName>,
-    /// Those of `unscheduled` for which room is made, by node.
+    /// Those of `unscheduled` for which room is made or kept, by node.
     nominated: BTreeMap<String, Pods>,
     finished: Finished,
     retired_names: BTreeMap<String, VecDeque<String>>,
@@ -158,6 +158,12 @@ impl Index {
 
     pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.nominated.get(node).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub(super) fn nominated(
+        &self,
+    ) -> impl Iterator<Item = (&str, impl Iterator<Item = &Arc<Pod>>)> {
+        self.nominated.iter().map(|(node, pods)| (node.as_str(), pods.values()))
     }
 
     pub(super) fn is_any_nominated(&self) -> bool {

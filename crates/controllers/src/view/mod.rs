@@ -332,12 +332,19 @@ impl View {
         self.index.looking_around()
     }
 
-    /// The pods without a node for which room is made on this one.
+    /// The nodes on which room is made or kept for pods without a node, with those pods.
+    pub(crate) fn nominated(
+        &self,
+    ) -> impl Iterator<Item = (&str, impl Iterator<Item = &Arc<Pod>>)> {
+        self.index.nominated()
+    }
+
+    /// The pods without a node for which room is made or kept on this one.
     pub(crate) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.index.nominated_to(node)
     }
 
-    /// True when room is made on some node for some of them.
+    /// True when room is made or kept on some node for some of them.
     pub(crate) fn is_any_nominated(&self) -> bool {
         self.index.is_any_nominated()
     }

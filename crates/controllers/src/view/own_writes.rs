@@ -6,7 +6,7 @@
 //! - an object we deleted does not come back through an older event, and one that a watch saw go does not come back through a
 //!   late answer;
 //! - a list that does not show an object we wrote does not remove it, but makes it doubtful;
-//! - a pod we bound (or are binding) counts on its node although its object does not say so yet, and one we evicted counts as
+//! - a pod we bound (or are binding) counts on its node, and one we expect on a node keeps its room there, although its object does not say so yet, and one we evicted counts as
 //!   terminating: an older event must not make its replacement look like one pod too many.
 //!
 //! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our store guarantees.
@@ -17,10 +17,73 @@ use std::sync::Arc;
 use rekindle_types::Tick;
 use rekindle_types::held::Pod;
 
+use crate::plan::Write;
 use crate::{Kind, Object, ObjectId, pods};
 
 /// UIDs remembered after their objects went.
 const DEPARTED_MAX: usize = 1024;
+
+/// Where a pod is assumed to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AssumedPlace {
+    /// On this node.
+    Bound(String),
+    /// Nowhere yet, and expected on this one.
+    Expected(String),
+}
+
+impl AssumedPlace {
+    /// What a write says about a pod's place, if anything: the pod, its UID, and where.
+    pub(super) fn of(write: &Write) -> Option<(&ObjectId, &str, Self)> {
+        match write {
+            Write::Bind { pod, uid, node } => Some((pod, uid, Self::Bound(node.clone()))),
+            Write::Nominate { pod, uid, node } => Some((pod, uid, Self::Expected(node.clone()))),
+            Write::Create(_)
+            | Write::TryCreate(_)
+            | Write::Update(_)
+            | Write::UpdateStatus(_)
+            | Write::Patch { .. }
+            | Write::Delete(_)
+            | Write::DeleteAll { .. }
+            | Write::Evict(_)
+            | Write::Finalize(_)
+            | Write::CheckAbsent { .. }
+            | Write::CheckEmpty { .. } => None,
+        }
+    }
+
+    /// Whether the pod says so itself. One that is bound is not expected anywhere.
+    fn is_shown_by(&self, pod: &Pod) -> bool {
+        match self {
+            Self::Bound(_) => pods::node(pod).is_some(),
+            Self::Expected(node) => {
+                pods::node(pod).is_some() || pods::nominated_node(pod) == Some(node)
+            }
+        }
+    }
+
+    /// The pod with it.
+    fn put_on(&self, pod: &Pod) -> Pod {
+        let mut pod = pod.clone();
+        match self {
+            Self::Bound(node) => pod.node_name = Some(node.clone()),
+            Self::Expected(node) => {
+                pod.status.get_or_insert_default().nominated_node_name = Some(node.clone());
+            }
+        }
+        pod
+    }
+
+    /// The pod without it.
+    pub(super) fn taken_off(&self, pod: &Pod) -> Pod {
+        let mut pod = pod.clone();
+        match self {
+            Self::Bound(_) => pod.node_name = None,
+            Self::Expected(_) => pod.status.get_or_insert_default().nominated_node_name = None,
+        }
+        pod
+    }
+}
 
 /// Own writes ahead of the watches.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +96,8 @@ pub(super) struct OwnWrites {
     departed: VecDeque<Arc<str>>,
     /// The same, to look them up.
     has_departed: BTreeSet<Arc<str>>,
-    /// Pod UID → node, from the moment the binding is decided until a watch shows it.
-    assumed_nodes: BTreeMap<String, String>,
+    /// Pod UID → where it is or is to come, from the moment that is decided until a watch shows it.
+    assumed_places: BTreeMap<String, AssumedPlace>,
     /// Pod UID → when its eviction was granted, until a watch shows that it terminates.
     evicted: BTreeMap<String, Tick>,
 }
@@ -68,7 +131,7 @@ impl OwnWrites {
 
     pub(super) fn deletion_seen(&mut self, uid: &str) {
         self.deleted.remove(uid);
-        self.assumed_nodes.remove(uid);
+        self.assumed_places.remove(uid);
         self.evicted.remove(uid);
     }
 
@@ -95,17 +158,17 @@ impl OwnWrites {
         }
         self.departed.push_back(departed);
         self.unconfirmed.remove(id);
-        self.assumed_nodes.remove(uid);
+        self.assumed_places.remove(uid);
         self.evicted.remove(uid);
     }
 
-    pub(super) fn assume_node(&mut self, pod_uid: &str, node: &str) {
-        self.assumed_nodes.insert(pod_uid.to_owned(), node.to_owned());
+    pub(super) fn assume_place(&mut self, pod_uid: &str, place: AssumedPlace) {
+        self.assumed_places.insert(pod_uid.to_owned(), place);
     }
 
-    /// Whether there was such an assumption.
-    pub(super) fn drop_assumed_node(&mut self, pod_uid: &str) -> bool {
-        self.assumed_nodes.remove(pod_uid).is_some()
+    /// The assumption that there was.
+    pub(super) fn drop_assumed_place(&mut self, pod_uid: &str) -> Option<AssumedPlace> {
+        self.assumed_places.remove(pod_uid)
     }
 
     pub(super) fn assume_evicted(&mut self, pod_uid: &str, now: Tick) {
@@ -115,7 +178,7 @@ impl OwnWrites {
     /// The object with what is assumed of it.
     pub(super) fn with_assumptions(&mut self, object: Object) -> Object {
         let object = self.with_assumed_end(object);
-        self.with_assumed_node(object)
+        self.with_assumed_place(object)
     }
 
     /// Terminating, when its eviction was granted; unchanged when a watch shows that it is.
@@ -131,24 +194,18 @@ impl OwnWrites {
         Object::from(pod)
     }
 
-    /// On the node that it is assumed to be on; unchanged when a watch shows a node.
-    fn with_assumed_node(&mut self, object: Object) -> Object {
+    /// Where it is assumed to be; unchanged when a watch shows it there.
+    fn with_assumed_place(&mut self, object: Object) -> Object {
         let Object::Pod(pod) = &object else { return object };
-        let uid = object.uid();
-        if pods::node(pod).is_some() {
-            self.assumed_nodes.remove(uid);
-            return object;
-        }
-        match self.assumed_nodes.get(uid) {
+        match self.assumed_places.get(object.uid()) {
             None => object,
-            Some(node) => Object::Pod(Arc::new(bound(pod, node))),
+            Some(place) if place.is_shown_by(pod) => {
+                self.assumed_places.remove(object.uid());
+                object
+            }
+            Some(place) => Object::from(place.put_on(pod)),
         }
     }
-}
-
-/// The pod as it is once bound.
-pub(super) fn bound(pod: &Pod, node: &str) -> Pod {
-    Pod { node_name: Some(node.to_owned()), ..pod.clone() }
 }
 
 /// True when what the view has is the same object in a strictly newer version than what a watch shows.

@@ -1,9 +1,6 @@
 //! What our own writes change in the view: before they are sent, and when the answer is there.
 
-use std::sync::Arc;
-
-use rekindle_types::held::Pod;
-
+use super::own_writes::AssumedPlace;
 use super::{Doubt, View, own_writes};
 use crate::plan::{Place, Refusal, Settled, Step, Verdict, Write};
 use crate::{Change, Kind, Object, ObjectId, Outcome};
@@ -35,17 +32,18 @@ pub struct WriteFailure {
 }
 
 impl View {
-    /// A write is about to be sent. A binding counts from now on, so that the next pod is not put where this one goes.
+    /// A write is about to be sent. A binding counts from now on, and so does a nomination, so that the next pod is not put where this one goes.
     pub fn begin(&mut self, step: &Step) -> Vec<Change> {
-        let Write::Bind { pod: id, uid, node } = &step.write else { return Vec::new() };
-        match self.objects.get(id) {
-            Some(Object::Pod(pod)) if pod.metadata.uid.as_deref() == Some(uid) => {
-                let bound = Object::Pod(Arc::new(own_writes::bound(pod, node)));
-                self.own.assume_node(uid, node);
-                self.put(id.clone(), bound).into_iter().collect()
-            }
-            _ => Vec::new(),
-        }
+        let Some((id, uid, place)) = AssumedPlace::of(&step.write) else { return Vec::new() };
+        let Some(pod) = self.pod_with(id, uid) else { return Vec::new() };
+        self.own.assume_place(uid, place);
+        let placed = self.own.with_assumptions(pod);
+        self.put(id.clone(), placed).into_iter().collect()
+    }
+
+    /// The pod of this name, if it is this one.
+    fn pod_with(&self, id: &ObjectId, uid: &str) -> Option<Object> {
+        self.get(id).filter(|object| id.kind == Kind::Pod && object.uid() == uid).cloned()
     }
 
     /// The answer to a write that was carried out for `key_object` (the object whose controller planned it).
@@ -139,8 +137,11 @@ impl View {
                 self.doubts.add(delete.id.clone(), Doubt::Changed, key_object);
             }
             // These are refused or without effect when they are done a second time.
-            Write::Bind { .. } | Write::Evict(_) | Write::DeleteAll { .. } | Write::Finalize(_) => {
-            }
+            Write::Bind { .. }
+            | Write::Nominate { .. }
+            | Write::Evict(_)
+            | Write::DeleteAll { .. }
+            | Write::Finalize(_) => {}
             Write::TryCreate(_) | Write::CheckAbsent { .. } | Write::CheckEmpty { .. } => {}
         }
     }
@@ -203,6 +204,7 @@ impl View {
             | Write::Delete(_)
             | Write::DeleteAll { .. }
             | Write::Bind { .. }
+            | Write::Nominate { .. }
             | Write::Finalize(_)
             | Write::CheckEmpty { .. } => {}
         }
@@ -226,7 +228,9 @@ impl View {
             Write::Update(object) | Write::UpdateStatus(object) => {
                 (object.id(), object.uid().to_owned())
             }
-            Write::Bind { pod, uid, .. } => (pod.clone(), uid.clone()),
+            Write::Bind { pod, uid, .. } | Write::Nominate { pod, uid, .. } => {
+                (pod.clone(), uid.clone())
+            }
             Write::Finalize(namespace) => {
                 let object = Object::from(namespace.as_ref().clone());
                 (object.id(), object.uid().to_owned())
@@ -252,15 +256,11 @@ impl View {
 
     /// An assumed binding did not happen.
     fn take_back(&mut self, write: &Write) -> Vec<Change> {
-        let Write::Bind { pod: id, uid, .. } = write else { return Vec::new() };
-        if !self.own.drop_assumed_node(uid) {
-            return Vec::new(); // a watch showed the pod bound, by us or by another scheduler
-        }
-        let Some(Object::Pod(pod)) = self.objects.get(id) else { return Vec::new() };
-        if pod.metadata.uid.as_deref() != Some(uid) || id.kind != Kind::Pod {
-            return Vec::new();
-        }
-        let unbound = Pod { node_name: None, ..pod.as_ref().clone() };
-        self.put(id.clone(), Object::from(unbound)).into_iter().collect()
+        let Some((id, uid, _)) = AssumedPlace::of(write) else { return Vec::new() };
+        let Some(place) = self.own.drop_assumed_place(uid) else {
+            return Vec::new(); // a watch showed the pod there, by us or by another scheduler
+        };
+        let Some(Object::Pod(pod)) = self.pod_with(id, uid) else { return Vec::new() };
+        self.put(id.clone(), Object::from(place.taken_off(&pod))).into_iter().collect()
     }
 }

@@ -60,6 +60,11 @@ impl FakeApi {
                 Outcome::Done
             }
             Write::Bind { pod, uid, node } => self.bind(pod, uid, node),
+            Write::Nominate { pod, uid, node } => {
+                let patch =
+                    json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
+                self.patch(pod, Part::Status, &patch)
+            }
             Write::Finalize(namespace) => self.finalize(namespace),
             Write::Evict(evict) => self.evict(evict),
             Write::CheckAbsent { id, uid } => match self.objects.get(id) {

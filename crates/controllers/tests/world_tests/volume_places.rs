@@ -1,7 +1,7 @@
 //! Where pods with volumes go: nodes that can have the volumes, and what is said when there is none.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object};
+use rekindle_controllers::plan::{Propagation, Refusal};
+use rekindle_controllers::{Key, Kind, Object, Outcome, Write, reconcile};
 use serde_json::{Value, json};
 
 use crate::volumes::{
@@ -320,4 +320,63 @@ fn a_claim_whose_node_falls_silent_before_it_made_the_volume_is_served_by_anothe
         ready(&mut world, "a", "True");
         assert_eq!(selected(&world, "data").as_deref(), Some("a"), "{tolerations}");
     }
+}
+
+/// A pod with a claim of its own, of a class whose volumes are made on the pod's node, that asks for so many CPUs.
+fn with_own_claim(world: &mut World, name: &str, cpu: &str) {
+    world.create(claim(&format!("data-{name}"), "local-path", 1));
+    let mut pod = pod_of(name, &[&format!("data-{name}")]);
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
+    pod["metadata"]["labels"] = json!({"app": "db"});
+    world.create(pod);
+}
+
+/// Volumes do not follow a pod elsewhere: the room of one that waits for its volumes is its own (KEP-5278).
+#[test]
+fn pods_that_wait_for_volumes_do_not_take_each_others_room() {
+    let mut world = world();
+    local_path(&mut world);
+    ["db-0", "db-1"].into_iter().for_each(|name| with_own_claim(&mut world, name, "5"));
+    world.settle();
+    let places = ["db-0", "db-1"].map(|name| selected(&world, &format!("data-{name}")));
+    assert_eq!(places, [Some("a".to_owned()), Some("b".to_owned())]);
+}
+
+#[test]
+fn room_is_kept_from_the_moment_of_the_decision_until_the_server_refuses_it() {
+    let mut world = world();
+    local_path(&mut world);
+    ["db-0", "db-1"].into_iter().for_each(|name| with_own_claim(&mut world, name, "5"));
+    while Kind::ALL.into_iter().any(|kind| world.watch_next(kind)) {}
+    let decided = |world: &World, name: &str| {
+        let key = Key::Schedule(id(Kind::Pod, name).name);
+        let step = reconcile(&world.view, &key, world.api.now).batches[0][0].clone();
+        match step.write.clone() {
+            Write::Nominate { node, .. } => (step, node),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (first, node) = decided(&world, "db-0");
+    assert_eq!(node, "a");
+    world.view.begin(&first);
+    assert_eq!(decided(&world, "db-1").1, "b");
+    let refused = Outcome::Refused { refusal: Refusal::Other, message: String::new() };
+    world.view.settle(&id(Kind::Pod, "db-0"), &first, refused);
+    assert_eq!(decided(&world, "db-1").1, "a");
+}
+
+/// Neither do those of one Service all go to the same node while their volumes are made.
+#[test]
+fn pods_that_wait_for_volumes_are_spread() {
+    let mut world = world();
+    local_path(&mut world);
+    world.create(
+        json!({"kind": "Service", "metadata": {"name": "db"}, "spec": {"selector": {"app": "db"}}}),
+    );
+    for number in 0..6 {
+        with_own_claim(&mut world, &format!("db-{number}"), "0");
+    }
+    world.settle();
+    let on_a = (0..6).filter(|n| selected(&world, &format!("data-db-{n}")).as_deref() == Some("a"));
+    assert_eq!(on_a.count(), 3);
 }

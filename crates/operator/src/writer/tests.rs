@@ -77,6 +77,7 @@ async fn what_has_no_name_is_not_asked_for() {
     for write in [
         Write::CheckAbsent { id: pod(""), uid: None },
         Write::Bind { pod: pod(""), uid: "u".to_owned(), node: "node-1".to_owned() },
+        Write::Nominate { pod: pod(""), uid: "u".to_owned(), node: "node-1".to_owned() },
         Write::Patch { id: pod(""), part: Part::Status, patch },
         Write::Update(Object::from(Pod::default())),
     ] {

@@ -22,7 +22,7 @@ const ZONE_SKEW: i32 = 5;
 /// How well the nodes spread pods like this one, 0..=100 each; nothing for a pod that no controller and no Service knows.
 pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     let selector = Selector::by_default(view, pod)?;
-    let occupants = Occupants::of(view, pod, &selector);
+    let occupants = Occupants::with_nominated(view, pod, &selector);
     let zones = Zones::of(view, pod, candidates, &occupants);
     let (host_weight, zone_weight) = (weight(candidates.len()), weight(zones.count));
     let all = candidates.iter().map(|Candidate { host, .. }| {

@@ -46,7 +46,7 @@ impl<'a> Spread<'a> {
     /// Counts for the constraints that must hold.
     pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
         let constraints = of_pod(pod, "DoNotSchedule");
-        let counts = count(view, pod, &constraints);
+        let counts = count(view, pod, &constraints, Occupants::of);
         let domains = constraints.iter().zip(counts).map(|(&constraint, counts)| {
             let own = i64::from(selects(constraint, pod.metadata.labels.as_ref()));
             Domains { constraint, least: least(constraint, &counts), counts, own }
@@ -103,7 +103,7 @@ pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Op
     }
     let nodes: Vec<&Node> =
         candidates.iter().map(|candidate| candidate.host.node.as_ref()).collect();
-    let counts = count(view, pod, &constraints);
+    let counts = count(view, pod, &constraints, Occupants::with_nominated);
     let weights: Vec<f64> = constraints.iter().map(|c| weight(c, &constraints, &nodes)).collect();
     let all = nodes.iter().map(|node| {
         has_all(node, &constraints).then(|| {
@@ -152,10 +152,11 @@ fn count<'a>(
     view: &'a View,
     pod: &Pod,
     constraints: &[&'a TopologySpreadConstraint],
+    occupants: impl Fn(&View, &Pod, &Selector<'_>) -> Occupants,
 ) -> Vec<BTreeMap<&'a str, i64>> {
     let counted = constraints.iter().map(|constraint| {
         let selector = Selector::of(constraint);
-        let occupants = selector.map(|selector| Occupants::of(view, pod, &selector));
+        let occupants = selector.map(|selector| occupants(view, pod, &selector));
         let occupants = occupants.unwrap_or_default();
         let mut counts = BTreeMap::new();
         for host in view.cluster().nodes() {

@@ -1,5 +1,7 @@
 //! The pods that a selector means, counted node by node.
 
+use std::sync::Arc;
+
 use rekindle_types::held::Pod;
 
 use super::selector::Selector;
@@ -25,6 +27,22 @@ impl Occupants {
             counts[node.index()] -= 1;
         }
         Self(counts)
+    }
+
+    /// The same with those that are expected on a node.
+    pub(super) fn with_nominated(view: &View, pod: &Pod, selector: &Selector<'_>) -> Self {
+        let mut all = Self::of(view, pod, selector);
+        let is_like_it = |other: &&Arc<Pod>| {
+            other.metadata.uid != pod.metadata.uid
+                && other.metadata.namespace == pod.metadata.namespace
+                && selector.matches(other.metadata.labels.as_ref())
+        };
+        for (node, nominated) in view.nominated() {
+            if let Some(node) = view.cluster().number_of(node) {
+                all.0[node.index()] += nominated.filter(is_like_it).map(|_| 1).sum::<i64>();
+            }
+        }
+        all
     }
 
     /// The nodes that have any, with how many they have.
