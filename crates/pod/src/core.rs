@@ -25,7 +25,8 @@ use crate::container::{Container, Round};
 use crate::containers::Clearance;
 use crate::event::{ActionError, Event, Outcome};
 use crate::journal::{
-    EndingRecord, Journal, RestartCause, RestartRecord, RestartResult, VolumesRecord,
+    EndingRecord, Journal, RestartCause, RestartRecord, RestartResult, SupersededRestart,
+    VolumesRecord,
 };
 use crate::key::{ActionId, ContainerKey};
 use crate::outbox::{Outbox, Pending};
@@ -56,6 +57,8 @@ pub struct PodCore {
     /// Containers that nobody wants any more.
     pub(crate) clearance: BTreeMap<ContainerKey, Clearance>,
     pub(crate) restart: Option<RestartRecord>,
+    /// Whose place another restart has taken, oldest first.
+    pub(crate) superseded: Vec<SupersededRestart>,
     pub(crate) recent_restarts: Vec<RestartResult>,
     pub(crate) resize: Resize,
     pub(crate) outbox: Outbox,
@@ -146,6 +149,7 @@ impl PodCore {
             start_time: status.start_time.as_ref().map_or(now, Tick::from),
             clearance: BTreeMap::new(),
             restart: journal.restart.clone(),
+            superseded: journal.superseded.clone(),
             recent_restarts: journal.recent_restarts.clone(),
             resize,
             outbox: Outbox::default(),
@@ -273,6 +277,7 @@ impl PodCore {
             resources: Some(self.resize.record()),
             ending,
             restart: self.restart.clone(),
+            superseded: self.superseded.clone(),
             recent_restarts: self.recent_restarts.clone(),
         }
     }
@@ -369,6 +374,7 @@ impl PodCore {
     fn step_active(&mut self) {
         self.drive_image_changes();
         self.drive_restart();
+        self.settle_superseded();
         self.drive_halt();
         self.drive_stops();
         self.drive_end();

@@ -99,6 +99,7 @@ impl PodCore {
                 (PodRestartPhase::Failed, "the API declares the pod finished".to_owned())
             }
         };
+        self.conclude_superseded(phase, &message);
         self.conclude_restart(phase, message);
     }
 

@@ -37,9 +37,14 @@ pub struct Journal {
     pub restart: Option<RestartRecord>,
     /// What the node granted. Absent in the journal of an agent that knew no resizes.
     pub resources: Option<ResourcesRecord>,
+    /// Requests whose place another restart has taken, oldest first. Absent in the journal of an agent that let them fail.
+    pub superseded: Vec<SupersededRestart>,
     /// Requests that are done with, oldest first.
     pub recent_restarts: Vec<RestartResult>,
 }
+
+/// How many requests whose place another restart has taken are followed. More are asked for by nobody who waits for the one before.
+pub const SUPERSEDED_MAX: usize = 8;
 
 impl Journal {
     /// The version that this code writes and reads. Another one is not read: the pod is recovered from the runtime and the
@@ -60,6 +65,9 @@ impl Journal {
         }
         if let Some(ending) = &mut self.ending {
             ending.halt = ending.halt.taken_up(now, grace);
+        }
+        for restart in &mut self.superseded {
+            restart.since = restart.since.min(now);
         }
         if let Some(restart) = &mut self.restart {
             restart.since = restart.since.min(now);
@@ -324,7 +332,37 @@ pub enum RestartStage {
         halt: Halt,
         /// The starts that must end and be followed by a running one. None of a container that was asked for before it ever ended,
         /// and did not run: any start of it will do.
-        targets: BTreeMap<ContainerName, Option<ContainerAttempt>>,
+        targets: Targets,
+    },
+}
+
+/// Of containers that are restarted one by one: the start that is replaced.
+pub type Targets = BTreeMap<ContainerName, Option<ContainerAttempt>>;
+
+/// A request whose place another restart has taken before it was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SupersededRestart {
+    /// It.
+    pub request: RestartRequest,
+    /// What is left of what it asked for.
+    pub wanted: Wanted,
+    /// What has taken its place, for people.
+    pub by: String,
+    /// When it was taken up.
+    pub since: Tick,
+}
+
+/// What is left of what a request asked for when another restart took its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Wanted {
+    /// Rungs Containers and Pod, when everything had ended: all containers run.
+    AllRunning,
+    /// Rung Container: a later start of each of these runs.
+    Restarted {
+        /// As in [`RestartStage::Cycling`].
+        targets: Targets,
     },
 }
 

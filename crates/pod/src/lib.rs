@@ -67,6 +67,7 @@ mod sandbox;
 mod sequence;
 mod status;
 mod status_write;
+mod superseded;
 mod texts;
 mod timers;
 mod update;

@@ -19,11 +19,9 @@
 //! window, attempts and a budget for it.
 //!
 //! One restart at a time: a request that comes while another one still stops containers is refused, naming it. When the other
-//! one waits for containers to run, which a broken pod never does, it is given up as Failed and the new request is taken. So is one of
-//! rung Container while it still stops containers. A request that names another one takes them over until they have ended, so that
-//! they are started again whatever becomes of the agent.
-
-use std::collections::BTreeMap;
+//! one waits for containers to run, which a broken pod never does, the new request takes its place. So it is with one of rung Container
+//! while it still stops containers. A request that names another one takes them over until they have ended, so that they are started
+//! again whatever becomes of the agent. What has lost its place succeeds when what it asked for is so ([`crate::superseded`]).
 
 use rekindle_types::v1alpha1::{PodRestartPhase, Refresh, Rung, not_restartable};
 use rekindle_types::{ContainerAttempt, ContainerName, Tick, TickDuration};
@@ -37,6 +35,7 @@ use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{RestartRequest, Series};
 use crate::journal::{
     Halt, RECENT_RESTARTS, RestartCause, RestartRecord, RestartResult, RestartStage, Standing,
+    Targets,
 };
 use crate::sandbox::{Remains, SandboxState};
 use crate::texts;
@@ -44,9 +43,6 @@ use crate::volumes::Volumes;
 
 /// The least grace of RestartAllContainers (KEP-5532).
 pub(crate) const CONTAINERS_GRACE_MIN: TickDuration = TickDuration::from_secs(2);
-
-/// As in [`RestartStage::Cycling`].
-type Targets = BTreeMap<ContainerName, Option<ContainerAttempt>>;
 
 impl PodCore {
     pub(crate) fn restart_requested(&mut self, request: RestartRequest) {
@@ -59,10 +55,8 @@ impl PodCore {
             self.remember(id, PodRestartPhase::Refused, refusal);
             return;
         }
-        let superseded =
-            format!("superseded by {} before all containers were running", request.name);
         let left = self.still_stopping(&request);
-        self.conclude_restart(PodRestartPhase::Failed, superseded);
+        self.supersede(&request.name);
         let stage = self.first_stage(&request, left);
         self.emit(texts::restarting(&request, self.named(&request)));
         let message = texts::doing(&request);
@@ -81,8 +75,11 @@ impl PodCore {
             }
             RestartCause::Asked { .. } | RestartCause::Rule { .. } => None,
         });
+        let superseded = self.superseded.iter().find(|restart| restart.request.id == id);
         let (phase, message, at) = if let Some((doing, since)) = current {
             (PodRestartPhase::Running, doing, since)
+        } else if let Some(restart) = superseded {
+            (PodRestartPhase::Running, texts::superseded(&restart.by), restart.since)
         } else if let Some(result) = self.recent_restarts.iter().find(|result| result.id == id) {
             (result.phase, result.message.clone(), result.at)
         } else {
@@ -151,7 +148,7 @@ impl PodCore {
     }
 
     /// The container that a request names.
-    fn named(&self, request: &RestartRequest) -> Option<&Container> {
+    pub(crate) fn named(&self, request: &RestartRequest) -> Option<&Container> {
         let name = request.container.as_ref()?;
         self.containers.iter().find(|container| container.definition.name == *name)
     }
@@ -193,7 +190,7 @@ impl PodCore {
 
     /// The starts that a Container restart replaces. What waits is let go at once.
     fn cycle_targets(&mut self) -> Targets {
-        let mut targets = BTreeMap::new();
+        let mut targets = Targets::new();
         let replaceable =
             self.containers.iter_mut().filter(|c| c.definition.role != Role::Ephemeral);
         for container in replaceable {
@@ -299,7 +296,7 @@ impl PodCore {
     }
 
     /// Init containers are done, sidecars run, regular containers run or have run to their end.
-    fn all_run_again(&self) -> bool {
+    pub(crate) fn all_run_again(&self) -> bool {
         self.is_initialized()
             && self.containers.iter().all(|container| match container.definition.role {
                 Role::Init | Role::Ephemeral => true,
@@ -363,12 +360,12 @@ impl PodCore {
         self.moved = true;
     }
 
-    fn report(&mut self, id: String, phase: PodRestartPhase, message: String, at: Tick) {
+    pub(crate) fn report(&mut self, id: String, phase: PodRestartPhase, message: String, at: Tick) {
         self.outbox.note(Action::ReportRestart { id, phase, message, at });
     }
 
     /// So that the request, told again, is told how it went.
-    fn remember(&mut self, id: String, phase: PodRestartPhase, message: String) {
+    pub(crate) fn remember(&mut self, id: String, phase: PodRestartPhase, message: String) {
         if self.recent_restarts.len() == RECENT_RESTARTS {
             self.recent_restarts.remove(0);
         }
@@ -395,7 +392,7 @@ pub(crate) fn keeps_sandbox(restart: &RestartRecord) -> bool {
 
 impl Container {
     /// A start after this one runs, or has run and is not followed by another.
-    fn runs_later_than(&self, target: Option<ContainerAttempt>) -> bool {
+    pub(crate) fn runs_later_than(&self, target: Option<ContainerAttempt>) -> bool {
         let ended_later = self.last.as_ref().is_some_and(|last| Some(last.attempt) > target);
         (self.is_running() && Some(self.number) > target)
             || (self.standing == Standing::Done && ended_later)

@@ -5,7 +5,6 @@
 //! the whole round waits for it: nothing of a pod runs half.
 
 use rekindle_types::ContainerName;
-use rekindle_types::v1alpha1::PodRestartPhase;
 
 use crate::blueprint::Role;
 use crate::container::{Hold, State};
@@ -19,8 +18,7 @@ impl PodCore {
     /// least grace (KEP-5532).
     pub(crate) fn restart_by_rule(&mut self, place: usize) {
         let container = self.containers[place].definition.name.clone();
-        let superseded = format!("superseded by a restart rule of container {container}");
-        self.conclude_restart(PodRestartPhase::Failed, superseded);
+        self.supersede(&format!("a restart rule of container {container}"));
         let halt = Halt::with_grace(self.now, CONTAINERS_GRACE_MIN);
         self.restart = Some(RestartRecord {
             cause: RestartCause::Rule { container },

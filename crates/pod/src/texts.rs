@@ -323,6 +323,29 @@ pub(crate) fn done(request: &RestartRequest) -> String {
     what.to_owned()
 }
 
+/// Of a request whose place another restart has taken.
+pub(crate) fn superseded(by: &str) -> String {
+    format!("{by} takes its place: it is done when what it asked for is so")
+}
+
+/// The same, when what it asked for is so.
+pub(crate) fn done_by(request: &RestartRequest, by: &str) -> String {
+    let done = match (&request.container, request.rung) {
+        // which sandbox it is the other one says
+        (None, Rung::Containers | Rung::Pod) => "all containers are running again".to_owned(),
+        (
+            Some(_) | None,
+            Rung::Container
+            | Rung::Containers
+            | Rung::Pod
+            | Rung::Recreate
+            | Rung::Reschedule
+            | Rung::Rollback,
+        ) => done(request),
+    };
+    format!("{done}: {by} took its place")
+}
+
 /// As Go prints a `time.Duration` that was cut to milliseconds: `0s`, `345ms`, `1.2s`, `1m0.05s`.
 fn go_duration_ms(span: TickDuration) -> String {
     let millis = span.as_micros() / 1000;

@@ -78,7 +78,7 @@ fn in_place(view: &View, restart: &PodRestart) -> Preview {
     }
     if let Some(other) = under_way(view, restart) {
         return Preview::Waits(format!(
-            "restart {other} of pod {name} is in progress: it would be refused while that one stops containers, and end it after that"
+            "restart {other} of pod {name} is in progress: it would be refused while that one stops all containers, and take its place after that"
         ));
     }
     match silent_node(view, pod) {
