@@ -1,6 +1,7 @@
 //! From what is known of a pod to what is done. The order of the steps is the order of the functions.
 
 use rekindle_types::Tick;
+use rekindle_types::digest::fold;
 use rekindle_types::reasons::event::LADDER_STEP;
 use rekindle_types::v1alpha1::{LedgerPhase, OnExhausted, Rung};
 
@@ -275,14 +276,6 @@ pub(crate) fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) 
     let pod = pod.trim_end_matches(['-', '.']);
     let rung = rung.name().to_ascii_lowercase();
     format!("{pod}-{rung}-{failures_total}-{:06x}", fold(view.uid))
-}
-
-/// 24 bits of a UID (FNV-1a): tells pods of the same name apart.
-pub(crate) fn fold(uid: &str) -> u32 {
-    let hash = uid
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    (hash >> 8) ^ (hash & 0xff)
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ pub use limits::{Crowd, Limits, TokenBucket};
 pub use lookup::policy_of;
 pub use policy::{Policy, PolicyError, Step};
 pub use register::{Asker, Granted, Register};
-pub use revision::revision_of;
+pub use revision::Revision;
 pub use selection::select;
 pub use symptom::{Symptom, fails_repeatedly, symptom_of};
 pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};

@@ -85,7 +85,7 @@ pub struct Crowd {
 /// together: 0 to just under 1 interval, the same for the same pod at any time.
 pub(crate) fn jitter(uid: &str, interval: TickDuration) -> TickDuration {
     // Fibonacci hashing: UIDs that are alike do not come together
-    let hash = u64::from(crate::decide::fold(uid).wrapping_mul(0x9e37_79b1) >> 8);
+    let hash = u64::from(rekindle_types::digest::fold(uid).wrapping_mul(0x9e37_79b1) >> 8);
     TickDuration::from_micros(interval.as_micros().saturating_mul(hash) >> 24)
 }
 

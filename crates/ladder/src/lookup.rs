@@ -1,9 +1,9 @@
 //! By what a pod's restarts go: a RestartLadder that selects it, else the ladder of its annotations, else Kubernetes' own rules.
 
+use rekindle_types::digest::fold;
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{LADDER_ANNOTATIONS, RestartLadder, annotated_ladder};
 
-use crate::decide::fold;
 use crate::{Policy, PolicyError, select};
 use rekindle_types::owners::controller_of;
 

@@ -1,49 +1,66 @@
-//! Of which revision a pod is, as far as its ledger outlives that. The ledger of a Deployment's pod goes with its ReplicaSet, which is one revision;
-//! that of a StatefulSet's or a DaemonSet's, and of a pod without a controller, goes on when somebody mends the template or the pod. What was
-//! exhausted, or in vain, says nothing of another revision then.
+//! Of which revision a pod is: what was exhausted, or in vain, says nothing of another one, and only pods of the same one are compared.
+//!
+//! | controller | the revision |
+//! |---|---|
+//! | StatefulSet, DaemonSet | label `controller-revision-hash` |
+//! | ReplicationController, ReplicaSet of no Deployment | what the pod's containers run: the template is edited in place, and nothing on the pods tells of which one they are |
+//! | none | the same: somebody may mend the pod |
+//! | ReplicaSet of a Deployment, Job, anything else | there is one only: another template is another controller. That of a Job can be changed while it is suspended, which has no pods |
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::Container;
 use rekindle_types::held::Pod;
-use rekindle_types::owners::{controller_of, is_controlled_by};
-use rekindle_types::revisions::HASH_LABEL;
-use rekindle_types::service_account;
+use rekindle_types::revisions::{Mark, mark_of};
 use rekindle_types::v1alpha1::LedgerPhase;
 
-use crate::decide::{Decider, fold};
+use crate::decide::Decider;
 use crate::draft::{EXHAUSTED, Holds};
 use crate::sentence;
 
-/// The revision of a pod whose controller has pods of several: a StatefulSet or a DaemonSet.
-pub fn revision_of(pod: &Pod) -> Option<&str> {
-    let has_several =
-        ["StatefulSet", "DaemonSet"].into_iter().any(|kind| is_controlled_by(&pod.metadata, kind));
-    let labels = pod.metadata.labels.as_ref().filter(|_| has_several)?;
-    labels.get(HASH_LABEL).map(String::as_str)
+/// The revision of a pod, to compare others of its controller with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Revision<'a> {
+    /// The controller has one only.
+    Only,
+    /// This label; none is one, too.
+    Label(Option<&'a str>),
+    /// What it runs; with how much of the node's resources is left out, for that is changed of single pods while they run.
+    Template(Option<u32>),
 }
 
-/// The same, or what a pod without a controller runs. Where it runs is left out: a ladder changes that itself.
-fn revision(pod: &Pod) -> Option<Cow<'_, str>> {
-    match controller_of(&pod.metadata) {
-        Some(_) => revision_of(pod).map(Cow::Borrowed),
-        None => {
-            let spec = pod.whole_spec()?;
-            let all = spec.init_containers.iter().flatten().chain(&spec.containers);
-            let texts: Vec<String> = all.filter_map(what_it_runs).collect();
-            Some(Cow::Owned(format!("{:06x}", fold(&texts.join("\n")))))
+impl<'a> Revision<'a> {
+    /// That of a pod.
+    pub fn of(pod: &'a Pod) -> Self {
+        match mark_of(&pod.metadata) {
+            Mark::Only => Self::Only,
+            Mark::Label(label) => Self::Label(label),
+            Mark::Containers => {
+                let runs = pod.spec.as_ref().and_then(|spec| spec.runs);
+                Self::Template(runs.map(|runs| runs.without_resources))
+            }
+        }
+    }
+
+    /// In words, for a controller that has pods of several.
+    pub fn name(self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Only | Self::Label(None) => None,
+            Self::Label(Some(label)) => Some(Cow::Owned(format!("at revision {label}"))),
+            Self::Template(_) => Some(Cow::Borrowed("with the same template")),
         }
     }
 }
 
-fn what_it_runs(container: &Container) -> Option<String> {
-    let mut container = container.clone();
-    if let Some(mounts) = &mut container.volume_mounts {
-        // The API server mounts it from a volume with a name that is made up for each pod.
-        mounts.retain(|mount| mount.mount_path != service_account::MOUNT_PATH);
+/// As a ledger keeps it, which outlives the pod. Where the pod runs is left out: a ladder changes that itself.
+fn kept_in_ledger(pod: &Pod) -> Option<Cow<'_, str>> {
+    match mark_of(&pod.metadata) {
+        Mark::Only => None,
+        Mark::Label(label) => label.map(Cow::Borrowed),
+        Mark::Containers => {
+            let runs = pod.spec.as_ref()?.runs?;
+            Some(Cow::Owned(format!("{:06x}", runs.all)))
+        }
     }
-    container.volume_mounts.take_if(|mounts| mounts.is_empty());
-    serde_json::to_string(&container).ok()
 }
 
 impl Decider<'_> {
@@ -55,7 +72,7 @@ impl Decider<'_> {
         if self.draft.is_blank() || (is_same_pod && !tells && ledger.revision.is_some()) {
             return;
         }
-        let revision = revision(self.situation.pod);
+        let revision = kept_in_ledger(self.situation.pod);
         if ledger.revision.as_deref() == revision.as_deref() {
             return;
         }

@@ -250,14 +250,15 @@ fn a_pod_that_was_never_ready_has_its_attempts_back_and_has_not_recovered() {
 /// A pod that failed once more, with this UID, of this revision of a controller of that kind; of none, what it runs is the revision.
 fn of_revision(kind: Option<&str>, uid: &str, revision: &str, attempt: u32, now: u64) -> Pod {
     let token = json!([{"name": format!("kube-api-access-{uid}"), "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
-    let image = if kind.is_none() { revision } else { "app" };
+    let is_labelled = matches!(kind, Some("StatefulSet" | "DaemonSet"));
+    let image = if is_labelled { "app" } else { revision };
     let app = json!({"name": "app", "image": image, "volumeMounts": token});
     let mut pod =
         pod("Always", &[(app, status("app", attempt, ended(1, now - 2, now - 1), json!({})))]);
     pod.metadata.uid = Some(uid.to_owned());
     if let Some(kind) = kind {
-        pod.metadata.labels =
-            Some([("controller-revision-hash".to_owned(), revision.to_owned())].into());
+        let label = ("controller-revision-hash".to_owned(), revision.to_owned());
+        pod.metadata.labels = is_labelled.then(|| [label].into());
         pod.metadata.owner_references = Some(vec![typed(json!({
             "apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": "owner", "controller": true,
         }))]);
@@ -268,7 +269,8 @@ fn of_revision(kind: Option<&str>, uid: &str, revision: &str, attempt: u32, now:
 #[test]
 fn a_mended_revision_is_not_exhausted_by_the_one_before() {
     let policy = policy(json!([{"rung": "Container"}]));
-    for kind in [Some("StatefulSet"), Some("DaemonSet"), None] {
+    let edited_in_place = [Some("ReplicationController"), Some("ReplicaSet"), None];
+    for kind in [Some("StatefulSet"), Some("DaemonSet")].into_iter().chain(edited_in_place) {
         let of = |uid: &str, revision: &str, attempt, now| {
             of_revision(kind, uid, revision, attempt, now)
         };
@@ -288,6 +290,18 @@ fn a_mended_revision_is_not_exhausted_by_the_one_before() {
         assert!(mended.ledger.decisions.iter().flatten().count() > 2, "its history stays");
         let untouched = mended.ledger.conditions.iter().flatten().all(|c| c.status == "False");
         assert!(untouched, "the webhook is told anew");
+    }
+}
+
+#[test]
+fn what_is_one_revision_by_itself_is_asked_for_none() {
+    let policy = policy(json!([{"rung": "Container"}]));
+    for (kind, label) in
+        [("ReplicaSet", Some("pod-template-hash")), ("Job", None), ("Rollout", None)]
+    {
+        let mut pod = of_revision(Some(kind), "uid-1", "one", 0, 22);
+        pod.metadata.labels = label.map(|label| [(label.to_owned(), "5d4f".to_owned())].into());
+        assert_eq!(look(&policy, &pod, None, 22).ledger.revision, None, "{kind}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use rekindle_controllers::{Kind, Object, View, owners, pods};
 use rekindle_ladder::{
-    Likeness, NodeTrouble, Peers, Policy, Tried, fails_repeatedly, revision_of, symptom_of, tried,
+    Likeness, NodeTrouble, Peers, Policy, Revision, Tried, fails_repeatedly, symptom_of, tried,
 };
 use rekindle_types::held::Pod;
 use rekindle_types::owners::is_controlled_by;
@@ -25,12 +25,12 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
     let node_says = pods::node(pod).and_then(|node| node_says(view, node));
     let mut peers = Peers { node, node_says, ..Peers::default() };
     let Some(controller) = owners::controller_of(&pod.metadata) else { return peers };
-    let revision = revision_of(pod);
-    let named = revision.map(|revision| format!(" at revision {revision}")).unwrap_or_default();
+    let revision = Revision::of(pod);
+    let named = revision.name().map(|name| format!(" {name}")).unwrap_or_default();
     peers.revision = format!("{} {}{named}", controller.kind, controller.name);
     let ledgers = ledgers_by_pod(view, &controller.uid);
     let (mut alike_elsewhere, mut well_elsewhere) = (false, false);
-    let is_peer = |peer: &&Arc<Pod>| pods::is_active(peer) && revision_of(peer) == revision;
+    let is_peer = |peer: &&Arc<Pod>| pods::is_active(peer) && Revision::of(peer) == revision;
     for peer in view.pods_of(&controller.uid).filter(is_peer) {
         let symptom = symptom_of(peer, now, window);
         let likeness = match &symptom {

@@ -5,6 +5,7 @@
 pub mod backoff;
 mod causes;
 pub mod cron;
+pub mod digest;
 pub mod disruption;
 pub mod ephemeral;
 pub mod exit;

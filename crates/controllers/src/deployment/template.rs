@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The label that tells the pods of one template from those of another.
-pub(super) const HASH_LABEL: &str = "pod-template-hash";
+pub(super) const HASH_LABEL: &str = rekindle_types::revisions::TEMPLATE_HASH_LABEL;
 
 /// True when the ReplicaSet was made from this template.
 pub(super) fn has_template(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {

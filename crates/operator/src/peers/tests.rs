@@ -26,6 +26,10 @@ enum Does {
 }
 
 fn pod(name: &str, set: &str, node: &str, does: Does) -> Pod {
+    typed(pod_value(name, set, node, does))
+}
+
+fn pod_value(name: &str, set: &str, node: &str, does: Does) -> Value {
     let ended = |code: i32, secs: u64| json!({"terminated": {"exitCode": code, "reason": "Error", "startedAt": ago(secs + 1), "finishedAt": ago(secs)}});
     let running = |secs: u64| json!({"running": {"startedAt": ago(secs)}});
     let (state, last, ready, count) = match does {
@@ -35,10 +39,10 @@ fn pod(name: &str, set: &str, node: &str, does: Does) -> Pod {
     };
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": set, "controller": true});
     let said = if ready { "True" } else { "False" };
-    typed(json!({
+    json!({
         "metadata": {
             "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "1",
-            "ownerReferences": [owner],
+            "labels": {"pod-template-hash": "5d4f"}, "ownerReferences": [owner],
         },
         "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app"}]},
         "status": {
@@ -49,7 +53,7 @@ fn pod(name: &str, set: &str, node: &str, does: Does) -> Pod {
                 "state": state, "lastState": last,
             }],
         },
-    }))
+    })
 }
 
 fn ledger(pod: &str, set: &str, tried: u64) -> RestartLedger {
@@ -283,6 +287,49 @@ fn of_a_controller_with_several_revisions_only_pods_of_the_same_one_are_peers() 
         assert_eq!((peers.replicas, peers.failing_alike), (3, 3), "{kind}");
         assert_eq!(peers.revision, format!("{kind} {name} at revision new"));
     }
+}
+
+/// A pod of a controller of that kind, made from a template with this image and these resources.
+fn of_template(name: &str, kind: &str, image: &str, resources: Value, does: Does) -> Pod {
+    let mut pod = pod_value(name, "web", "n1", does);
+    pod["metadata"]["ownerReferences"][0]["kind"] = json!(kind);
+    pod["metadata"]["labels"] = json!({});
+    pod["spec"]["containers"][0]["image"] = json!(image);
+    pod["spec"]["containers"][0]["resources"] = resources;
+    typed(pod)
+}
+
+#[test]
+fn where_nothing_marks_the_template_only_pods_of_the_same_one_are_peers() {
+    for kind in ["ReplicationController", "ReplicaSet"] {
+        let at = |number: usize, image: &str, does: Does| {
+            of_template(&format!("web-{number}"), kind, image, json!({}), does)
+        };
+        let fails = Does::Fails(1, 5);
+        let limits = json!({"limits": {"memory": "1Gi"}});
+        let resized = of_template("web-2", kind, "new", limits, fails);
+        let new = [at(0, "new", fails), at(1, "new", fails), resized];
+        let old = (3..10).map(|number| at(number, "old", Does::Runs));
+        let view = view(new.iter().cloned().chain(old).map(Object::from));
+        let peers = of(&view, &new[0], &policy(&["Pod"]), NOW);
+        assert_eq!((peers.replicas, peers.failing_alike), (3, 3), "{kind}");
+        assert_eq!(peers.revision, format!("{kind} web with the same template"));
+    }
+}
+
+#[test]
+fn all_pods_that_a_job_has_at_work_are_peers_and_have_nothing_to_go_back_to() {
+    let of_job = |name: &str, does: Does| of_template(name, "Job", "app", json!({}), does);
+    let failing = ["a", "b", "c"].map(|name| of_job(name, Does::Fails(1, 5)));
+    let mut done = ["d", "e", "f", "g"].map(|name| of_job(name, Does::Runs));
+    for pod in &mut done {
+        pod.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
+    }
+    let view = view(failing.iter().cloned().chain(done).map(Object::from));
+    let peers = of(&view, &failing[0], &policy(&["Recreate", "Rollback"]), NOW);
+    assert_eq!((peers.replicas, peers.failing_alike), (3, 3));
+    assert_eq!(peers.revision, "Job web");
+    assert_eq!(crate::revisions::target_of(&view, &failing[0]), None);
 }
 
 #[test]

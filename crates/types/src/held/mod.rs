@@ -15,9 +15,7 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use crate::owners::controller_of;
-use spec::Keep;
-pub use spec::{Container, PodSpec, Volume, VolumeSource};
+pub use spec::{Container, PodSpec, Runs, Volume, VolumeSource};
 pub use status::{ContainerState, ContainerStatus, PodStatus};
 
 /// A pod.
@@ -64,12 +62,8 @@ impl Pod {
     }
 
     fn of(metadata: ObjectMeta, spec: Option<&v1::PodSpec>, status: Option<PodStatus>) -> Self {
-        let keep = match controller_of(&metadata) {
-            Some(_) => Keep::WhatIsAsked,
-            None => Keep::All,
-        };
         let node_name = spec.and_then(|spec| spec.node_name.clone());
-        let spec = spec.map(|spec| Arc::new(PodSpec::of(spec, keep)));
+        let spec = spec.map(|spec| Arc::new(PodSpec::of(spec, &metadata)));
         Self { metadata: trimmed(metadata), node_name, spec, status }
     }
 }

@@ -10,8 +10,13 @@ use k8s_openapi::api::core::v1::{
     self, Affinity, ContainerPort, ContainerRestartRule, PersistentVolumeClaimTemplate,
     PodSchedulingGate, Toleration, TopologySpreadConstraint,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::digest::fold;
+use crate::owners::controller_of;
 use crate::resources::{Amounts, is_sidecar, requests};
+use crate::revisions::{Mark, mark_of};
+use crate::service_account;
 
 /// The spec of a pod; fields without a comment are those of the API. Which node it is bound to is said beside it, by the pod.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +36,8 @@ pub struct PodSpec {
     /// `resources.requests`: what the pod as a whole asks for.
     pub requests: Amounts,
     pub restart_policy: Option<String>,
+    /// What its containers run, where that is the mark of its revision.
+    pub runs: Option<Runs>,
     pub scheduler_name: Option<String>,
     pub scheduling_gates: Box<[PodSchedulingGate]>,
     pub subdomain: Option<String>,
@@ -79,16 +86,19 @@ pub enum VolumeSource {
     Disk,
 }
 
-/// Whether all of a spec is kept beside what is asked about.
+/// Digests of what the containers of a pod run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
-    All,
-    WhatIsAsked,
+pub struct Runs {
+    /// All that the spec says of them.
+    pub all: u32,
+    /// The same without how much of the node they may use, which is changed of single pods while they run.
+    pub without_resources: u32,
 }
 
 impl PodSpec {
-    /// Every field is named, so that a new one of the API is decided about.
-    pub(super) fn of(spec: &v1::PodSpec, keep: Keep) -> Self {
+    /// Every field is named, so that a new one of the API is decided about. All of it is kept of a pod without a controller: nobody else could
+    /// create it again.
+    pub(super) fn of(spec: &v1::PodSpec, pod: &ObjectMeta) -> Self {
         let v1::PodSpec {
             affinity,
             containers,
@@ -149,6 +159,7 @@ impl PodSpec {
             priority: *priority,
             requests: requests(resources.as_ref()),
             restart_policy: restart_policy.clone(),
+            runs: (mark_of(pod) == Mark::Containers).then(|| runs(spec)),
             scheduler_name: scheduler_name.clone(),
             scheduling_gates: list(scheduling_gates).cloned().collect(),
             subdomain: subdomain.clone(),
@@ -156,7 +167,7 @@ impl PodSpec {
             tolerations: list(tolerations).cloned().collect(),
             topology_spread_constraints: list(topology_spread_constraints).cloned().collect(),
             volumes: list(volumes).filter_map(Volume::of).collect(),
-            whole: (keep == Keep::All).then(|| written(spec)),
+            whole: controller_of(pod).is_none().then(|| written(spec)),
         }
     }
 
@@ -185,6 +196,28 @@ fn written(spec: &v1::PodSpec) -> Box<str> {
     let spec = v1::PodSpec { node_name: None, ..spec.clone() };
     let text = serde_json::to_string(&spec).expect("a spec has string keys only, so it encodes");
     text.into_boxed_str()
+}
+
+fn runs(spec: &v1::PodSpec) -> Runs {
+    let mut all: Vec<v1::Container> =
+        list(&spec.init_containers).chain(&spec.containers).cloned().collect();
+    for container in &mut all {
+        if let Some(mounts) = &mut container.volume_mounts {
+            // the API server mounts it from a volume with a name that is made up for each pod
+            mounts.retain(|mount| mount.mount_path != service_account::MOUNT_PATH);
+        }
+        container.volume_mounts.take_if(|mounts| mounts.is_empty());
+    }
+    let digest = |containers: &[v1::Container]| {
+        let texts = containers.iter().map(serde_json::to_string);
+        let texts: Vec<String> = texts
+            .map(|text| text.expect("a container has string keys only, so it encodes"))
+            .collect();
+        fold(&texts.join("\n"))
+    };
+    let whole = digest(&all);
+    all.iter_mut().for_each(|container| container.resources = None);
+    Runs { all: whole, without_resources: digest(&all) }
 }
 
 fn share<T: PartialEq>(own: &mut Arc<[T]>, other: &Arc<[T]>) {

@@ -54,8 +54,9 @@ pub struct RestartLedgerStatus {
     /// The UID of the pod that `observed` speaks of.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
-    /// The revision of that pod: its label `controller-revision-hash`; of a pod without a controller a hash of what its containers run. A pod of
-    /// another one is tried anew. Absent of pods whose controller is of one revision itself.
+    /// The revision of that pod: its label `controller-revision-hash`; of a pod without a controller, of a ReplicationController or of a ReplicaSet
+    /// without a Deployment a hash of what its containers run. A pod of another one is tried anew. Absent of pods whose controller is of one
+    /// revision itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// The rung the workload is on; absent when nothing failed inside the window.
