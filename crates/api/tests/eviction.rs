@@ -300,7 +300,7 @@ fn a_budget_that_blocks_for_ever_is_pointed_out_by_name() {
         causes[0]["message"],
         "The disruption budget tight needs 2 healthy pods and has 2 currently"
     );
-    assert_eq!(causes[1], json!({"reason": "DisruptionBudget", "message": warning}));
+    assert_eq!(causes[1], json!({"reason": "DeadlockedBudget", "message": warning}));
 }
 
 /// A pod of app web that says that this controller manages it.

@@ -249,6 +249,8 @@ pub enum Refusal {
     NamespaceTerminating,
     /// A disruption budget allows no eviction now (429).
     Budget,
+    /// A disruption budget never allows one, however healthy its pods are (429).
+    DeadlockedBudget,
     /// Anything else: invalid, forbidden, …
     Other,
 }

@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
-    ReplacementStep, Rung,
+    ReplacementHold, ReplacementStep, Rung,
 };
 use rekindle_types::validation::names;
 use rekindle_types::{Tick, TickDuration};
@@ -349,11 +349,13 @@ fn again(
     Write::UpdateStatus(restart.into())
 }
 
-/// A request that is held back stays so, for another reason; none when that is what it says already.
-pub fn still_held(restart: &PodRestart, why: &str, now: Tick) -> Option<Write> {
+/// A request that is held back stays so, for it has no room among the restarts of ladders; none when that is what it says already.
+pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<Write> {
     let status = restart.status.as_ref()?;
-    let replacement = status.replacement.clone().filter(|_| is_held(restart))?;
-    let is_told = status.message.as_deref() == Some(why);
+    let before = status.replacement.as_ref().filter(|_| is_held(restart))?;
+    let mut replacement = before.clone();
+    replace::hold(&mut replacement, ReplacementHold::LadderLimits, now);
+    let is_told = status.message.as_deref() == Some(why) && *before == replacement;
     (!is_told).then(|| again(restart, why.to_owned(), None, replacement, now))
 }
 

@@ -296,6 +296,8 @@ impl Player {
             since,
             pod_uid,
             node_name: "n1".to_owned(),
+            held_by: None,
+            held_since: None,
             workload_uid: None,
             avoid_node_until: None,
             pod: None,

@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use rekindle_controllers::pod_restart::{give_up, is_held, no_other_node, still_held, withdraw};
+use rekindle_controllers::pod_restart::{
+    give_up, is_held, no_other_node, waits_for_room, withdraw,
+};
 use rekindle_controllers::{
     Change, Key, NamespacedName, Object, Plan, View, Write, pods, reconcile,
 };
 use rekindle_ladder::{NoRoom, Register, room_to_go_on};
 use rekindle_types::held::Pod;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementHold, Rung};
 use rekindle_types::{Tick, TickDuration, span};
 
 use crate::around::Around;
@@ -41,7 +43,7 @@ pub(crate) fn plan(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pla
     let Some(restart) = held else { return plan };
     let Some(NoRoom { until, why }) = no_room(around, restart, now) else { return plan };
     let mut waits = Plan::default();
-    if let Some(write) = still_held(restart, &why, now) {
+    if let Some(write) = waits_for_room(restart, &why, now) {
         waits.then(write);
     }
     waits.look_again(until.min(now + ASK_AGAIN));
@@ -81,16 +83,14 @@ fn too_long_without_node(view: &View, restart: &PodRestart, now: Tick) -> Option
         | Rung::Recreate
         | Rung::Rollback => return None,
     }
-    let status = restart.status.as_ref()?;
+    let replacement = restart.status.as_ref()?.replacement.as_ref()?;
+    if replacement.held_by != Some(ReplacementHold::NoOtherNode) {
+        return None;
+    }
+    let since = Tick::from(replacement.held_since.as_ref()?);
     // each look asks the scheduler for itself: what the last one said may be over
     let pod = pod_of(view, restart).filter(|pod| !pods::is_ready(pod))?;
     let message = no_other_node(view, pod, now)?;
-    // the scheduler's details change with the load of the nodes
-    let (same_words, _) = message.split_once(": ")?;
-    let latest = status.steps.iter().rev();
-    let said = latest.take_while(|step| step.message.starts_with(same_words));
-    let first = said.last()?;
-    let since = Tick::from(first.last_at.as_ref().unwrap_or(&first.at));
     (now.since(since) >= NO_NODE_MAX)
         .then(|| format!("given up after {}: {message}", span::show(NO_NODE_MAX)))
 }

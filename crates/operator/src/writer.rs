@@ -22,6 +22,7 @@ use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
 use rekindle_controllers::{
     Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Refusal, Write,
 };
+use rekindle_types::reasons::DEADLOCKED_BUDGET;
 use rekindle_types::term::TERM_OVER;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use rekindle_types::validation::names;
@@ -590,11 +591,14 @@ pub fn refused(status: Status) -> Outcome {
         (404, _) => return Outcome::Gone,
         (_, "AlreadyExists") => Refusal::AlreadyExists,
         (409, _) => Refusal::Conflict,
+        (429, _) if causes.iter().any(|cause| cause.reason == DEADLOCKED_BUDGET) => {
+            Refusal::DeadlockedBudget
+        }
         (429, _) => Refusal::Budget,
         _ => Refusal::Other,
     };
     let message = match refusal {
-        Refusal::Budget => budget_words(&status),
+        Refusal::Budget | Refusal::DeadlockedBudget => budget_words(&status),
         Refusal::Conflict
         | Refusal::AlreadyExists
         | Refusal::StillThere

@@ -1,7 +1,8 @@
 //! Reasons of events and of container states: the words kubectl users know, and the few that are ours.
 
-/// What is said of a disruption budget that never allows a disruption, however healthy its pods are.
-pub const NEVER_ALLOWS: &str = "lets no pod be evicted";
+/// The cause of a refused eviction that names a disruption budget which never allows one, however healthy its pods are. It comes beside
+/// upstream's, `DisruptionBudget`.
+pub const DEADLOCKED_BUDGET: &str = "DeadlockedBudget";
 
 /// Reasons of events the kubelet emits too, with its exact spelling.
 pub mod event {

@@ -1,10 +1,10 @@
 //! What the ladder did about a pod, and what comes next.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::reasons::{NEVER_ALLOWS, waiting};
+use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, HoldReason, LedgerPhase, PodRestart, PodRestartPhase, ReplacementStep,
-    RestartLedger, Rung,
+    CarriedOutBy, HoldReason, LedgerPhase, PodRestart, PodRestartPhase, ReplacementHold,
+    ReplacementStep, RestartLedger, Rung,
 };
 use rekindle_types::{Tick, span};
 
@@ -90,8 +90,8 @@ pub(crate) fn tell(
 /// How a restart stands that was asked for and is not over.
 enum Stand<'a> {
     NotTakenUp,
-    /// It is tried again; with the words of whoever tries.
-    Held(&'a str),
+    /// It is tried again; with what holds it back, where the controllers say that, and their words.
+    Held(Option<ReplacementHold>, &'a str),
     CarriedOut,
 }
 
@@ -104,7 +104,8 @@ fn under_way(restarts: &[PodRestart]) -> Option<(&PodRestart, Stand<'_>)> {
             Some(phase) if phase.is_final() => return None,
             Some(_) => match status.and_then(|status| status.replacement.as_ref()) {
                 Some(replacement) if replacement.step == ReplacementStep::Held => {
-                    Stand::Held(status.and_then(|s| s.message.as_deref()).unwrap_or_default())
+                    let words = status.and_then(|s| s.message.as_deref()).unwrap_or_default();
+                    Stand::Held(replacement.held_by, words)
                 }
                 Some(_) | None => Stand::CarriedOut,
             },
@@ -113,7 +114,7 @@ fn under_way(restarts: &[PodRestart]) -> Option<(&PodRestart, Stand<'_>)> {
     });
     open.max_by_key(|(_, stand)| match stand {
         Stand::NotTakenUp => 0,
-        Stand::Held(_) => 1,
+        Stand::Held(..) => 1,
         Stand::CarriedOut => 2,
     })
 }
@@ -133,18 +134,26 @@ pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
                 "look whether the controllers run: they carry the restart out".to_owned()
             }
         }),
-        Stand::Held(why) if why.contains(NEVER_ALLOWS) => Some(
-            "change the disruption budget, or delete it: it never lets a pod go, however healthy the others are"
-                .to_owned(),
+        Stand::Held(by, _) => of_hold(by?).map(str::to_owned),
+    }
+}
+
+/// What would let a replacement go on.
+fn of_hold(by: ReplacementHold) -> Option<&'static str> {
+    match by {
+        ReplacementHold::DeadlockedBudget => Some(
+            "change the disruption budget, or delete it: it never lets a pod go, however healthy the others are",
         ),
-        Stand::Held(why) if why.contains("disruption budget") => Some(
-            "make other pods of its workload healthy, or let the disruption budget allow one more to be away"
-                .to_owned(),
+        ReplacementHold::DisruptionBudget => Some(
+            "make other pods of its workload healthy, or let the disruption budget allow one more to be away",
         ),
-        Stand::Held(why) if why.contains("can take the pod") => {
-            Some("add a node that takes the pod, or mend what keeps the others away".to_owned())
+        ReplacementHold::NoOtherNode => {
+            Some("add a node that takes the pod, or mend what keeps the others away")
         }
-        Stand::Held(_) => None,
+        ReplacementHold::PodNotTaken => Some(
+            "make what the pod refers to there again, or change what refuses it: it would be lost if it were evicted now",
+        ),
+        ReplacementHold::EvictionRefused | ReplacementHold::LadderLimits => None,
     }
 }
 
@@ -154,7 +163,7 @@ pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) 
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         let what = match stand {
             Stand::NotTakenUp => "is not taken up yet".to_owned(),
-            Stand::Held(why) => format!("waits, and is tried again: {}", line(why)),
+            Stand::Held(_, why) => format!("waits, and is tried again: {}", line(why)),
             Stand::CarriedOut => "is being carried out".to_owned(),
         };
         return Some(Next { at: None, what: format!("PodRestart {name} {what}") });

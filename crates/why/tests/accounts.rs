@@ -434,7 +434,7 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
             "Recreate",
             json!({"phase": "Running",
                 "message": "Cannot evict pod as it would violate the pod's disruption budget.",
-                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+                "replacement": {"step": "Held", "heldBy": "DisruptionBudget", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
             "PodRestart web-1 waits, and is tried again: Cannot evict pod as it would violate the pod's disruption budget.",
             Some(
                 "make other pods of its workload healthy, or let the disruption budget allow one more to be away",
@@ -446,7 +446,7 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
                 "message": "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web does not allow \
                     evicting pods currently because it failed sync: jobs.batch does not implement the scale subresource; disruption \
                     budget \"web\" lets no pod be evicted",
-                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+                "replacement": {"step": "Held", "heldBy": "DeadlockedBudget", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
             "PodRestart web-1 waits, and is tried again: Cannot evict pod as it would violate the pod's disruption budget. The disruption \
              budget web does not allow evicting pods currently because it failed sync: jobs.batch does not implement the scale \
              subresource; disruption budget \"web\" lets no pod be evicted",
@@ -458,15 +458,22 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
             "Reschedule",
             json!({"phase": "Running",
                 "message": "no node but node-1 can take the pod: 0/1 nodes are available",
-                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+                "replacement": {"step": "Held", "heldBy": "NoOtherNode", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
             "PodRestart web-1 waits, and is tried again: no node but node-1 can take the pod: 0/1 nodes are available",
             Some("add a node that takes the pod, or mend what keeps the others away"),
         ),
         (
             "Reschedule",
             json!({"phase": "Running", "message": "held back by perMinute 1 of ladder \"web\"",
-                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00.000000Z", "podUID": "u", "nodeName": "n"}}),
+                "replacement": {"step": "Held", "heldBy": "LadderLimits", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
             "PodRestart web-1 waits, and is tried again: held back by perMinute 1 of ladder \"web\"",
+            None,
+        ),
+        (
+            "Reschedule",
+            json!({"phase": "Running", "message": "what an earlier version held back",
+                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
+            "PodRestart web-1 waits, and is tried again: what an earlier version held back",
             None,
         ),
         (

@@ -289,6 +289,7 @@ impl Candidate {
             Outcome::Refused {
                 refusal:
                     Refusal::Budget
+                    | Refusal::DeadlockedBudget
                     | Refusal::StillThere
                     | Refusal::NamespaceTerminating
                     | Refusal::Other,

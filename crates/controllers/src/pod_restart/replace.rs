@@ -21,7 +21,8 @@ use rekindle_types::held::Pod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{
-    PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, ReplacementStep, Rung,
+    PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, ReplacementHold,
+    ReplacementStep, Rung,
 };
 use rekindle_types::{Tick, TickDuration, labels, span};
 
@@ -115,7 +116,7 @@ impl Job<'_> {
         match self.nowhere_to_go(pod) {
             Some(message) => {
                 let is_told = self.message() == Some(message.as_str());
-                plan.then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
+                plan.then(self.held(pod, ReplacementHold::NoOtherNode, &message));
                 if !is_told {
                     let waits = format!("{} waits: {message}", doing(self.rung));
                     let note = self.note(pod, Severity::Warning, event::POD_RESTART_HELD, &waits);
@@ -125,7 +126,7 @@ impl Job<'_> {
             None => match self.news_of_refused_creation() {
                 // an event says it already
                 Some(message) => {
-                    plan.then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
+                    plan.then(self.held(pod, ReplacementHold::PodNotTaken, &message));
                 }
                 None => self.evict(pod, plan),
             },
@@ -159,7 +160,7 @@ impl Job<'_> {
 
     /// Why the API does not take the pod, unless the request says so already.
     fn news_of_refused_creation(&self) -> Option<String> {
-        let words = self.refused(event::FAILED_CREATE)?;
+        let (_, words) = self.refused(event::FAILED_CREATE)?;
         let message = format!("{NOT_TAKEN}{words}");
         (self.message() != Some(message.as_str())).then_some(message)
     }
@@ -217,9 +218,12 @@ impl Job<'_> {
             (Rung::Reschedule, ReplacementStep::Evicting) => Some(self.now + self.avoid_for()),
             _ => None,
         };
+        let before = self.restart.status.as_ref().and_then(|status| status.replacement.as_ref());
         PodReplacement {
             step,
             since: self.now.to_time(),
+            held_by: before.and_then(|before| before.held_by),
+            held_since: before.and_then(|before| before.held_since.clone()),
             pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
             node_name: pods::node(pod).unwrap_or_default().to_owned(),
             workload_uid: workload,
@@ -309,9 +313,8 @@ impl Job<'_> {
         let name = pod_of(self.restart);
         let pod = self.view.pod(&name).filter(|pod| is_meant(pod, replacement));
         if let Some(pod) = pod.filter(|pod| !pods::is_terminating(pod)) {
-            if let Some(message) = self.refused(event::POD_RESTART_HELD) {
-                return plan
-                    .then(self.held(self.replacement(pod, ReplacementStep::Held), &message));
+            if let Some((by, message)) = self.refused(event::POD_RESTART_HELD) {
+                return plan.then(self.held(pod, by, &message));
             }
             return plan.then_all(vec![self.eviction(pod)]);
         }
@@ -353,7 +356,7 @@ impl Job<'_> {
                 format!("pod {name} is not created again: its namespace is being deleted");
             return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
         }
-        let words = self.refused(event::FAILED_CREATE);
+        let words = self.refused(event::FAILED_CREATE).map(|(_, words)| words);
         let deadline = self.deadline(replacement);
         if deadline <= self.now {
             let why = words.map_or_else(String::new, |words| format!(": {words}"));
@@ -379,17 +382,19 @@ impl Job<'_> {
     }
 
     /// What the server said to the write that is reported with this reason, if it said no. A conflict or a lost answer says nothing.
-    fn refused(&self, reason: &str) -> Option<String> {
+    fn refused(&self, reason: &str) -> Option<(ReplacementHold, String)> {
         let id = Object::PodRestart(self.restart.clone()).id();
         let failure = self.view.failure(&id).filter(|failure| failure.reason == reason)?;
-        let is_final = match failure.refusal? {
-            Refusal::Budget | Refusal::Other => true,
+        let by = match failure.refusal? {
+            Refusal::Budget => ReplacementHold::DisruptionBudget,
+            Refusal::DeadlockedBudget => ReplacementHold::DeadlockedBudget,
+            Refusal::Other => ReplacementHold::EvictionRefused,
             Refusal::Conflict
             | Refusal::AlreadyExists
             | Refusal::StillThere
-            | Refusal::NamespaceTerminating => false,
+            | Refusal::NamespaceTerminating => return None,
         };
-        is_final.then(|| cut(&failure.message, WORDS_BYTES_MAX).to_owned())
+        Some((by, cut(&failure.message, WORDS_BYTES_MAX).to_owned()))
     }
 
     fn create_again(&self, replacement: &PodReplacement, plan: &mut Plan) {
@@ -490,7 +495,9 @@ impl Job<'_> {
         self.restart.status.as_ref()?.message.as_deref()
     }
 
-    fn held(&self, replacement: PodReplacement, why: &str) -> Write {
+    fn held(&self, pod: &Arc<Pod>, by: ReplacementHold, why: &str) -> Write {
+        let mut replacement = self.replacement(pod, ReplacementStep::Held);
+        hold(&mut replacement, by, self.now);
         again(self.restart, why.to_owned(), None, replacement, self.now)
     }
 
@@ -504,6 +511,8 @@ impl Job<'_> {
         let replacement = PodReplacement {
             step: ReplacementStep::Starting,
             since: self.now.to_time(),
+            held_by: None,
+            held_since: None,
             pod: None,
             new_pod_name: Some(name.clone()),
             new_pod_uid: pod.metadata.uid.clone(),
@@ -525,8 +534,15 @@ impl Job<'_> {
     }
 }
 
-/// Why no node but its own can take the pod; a node that it was to avoid for a while can as soon as that is over. What stands before the
-/// first colon is the same for as long as it is so.
+/// Says what holds a replacement back, and since when.
+pub(super) fn hold(replacement: &mut PodReplacement, by: ReplacementHold, now: Tick) {
+    if replacement.held_by.replace(by) != Some(by) {
+        replacement.held_since = None;
+    }
+    replacement.held_since.get_or_insert_with(|| now.to_time());
+}
+
+/// Why no node but its own can take the pod; a node that it was to avoid for a while can as soon as that is over.
 pub fn no_other_node(view: &View, pod: &Pod, now: Tick) -> Option<String> {
     let own = pods::node(pod);
     let refusal = scheduler::best_node(view, &avoidance::as_of(pod, now), own).err()?;

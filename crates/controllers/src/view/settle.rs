@@ -68,6 +68,7 @@ impl View {
                     | Refusal::AlreadyExists
                     | Refusal::StillThere
                     | Refusal::Budget
+                    | Refusal::DeadlockedBudget
                     | Refusal::Other => Verdict::Retry,
                 };
             }
@@ -101,7 +102,8 @@ impl View {
             Outcome::Refused { refusal: Refusal::Conflict | Refusal::AlreadyExists, .. } => {}
             Outcome::Refused { refusal: Refusal::NamespaceTerminating, .. } => {}
             Outcome::Refused {
-                refusal: Refusal::StillThere | Refusal::Budget | Refusal::Other,
+                refusal:
+                    Refusal::StillThere | Refusal::Budget | Refusal::DeadlockedBudget | Refusal::Other,
                 message,
             }
             | Outcome::Unknown { message } => {

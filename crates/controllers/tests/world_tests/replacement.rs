@@ -3,8 +3,10 @@
 use rekindle_controllers::deployment::rollback::HEALTHY;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, Object, ObjectId, Write, pods};
-use rekindle_types::TickDuration;
-use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus, ReplacementStep};
+use rekindle_types::v1alpha1::{
+    PodRestartPhase, PodRestartStatus, ReplacementHold, ReplacementStep,
+};
+use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
 use crate::build::{deployment, pod, replica_set, template};
@@ -155,6 +157,47 @@ fn a_held_request_of_a_ladder_is_withdrawn_when_the_pod_is_well_and_a_persons_is
         world.advance(TickDuration::from_secs(60));
         assert_eq!(status(&world, &request).phase, Some(expected), "{ladder}");
     }
+}
+
+#[test]
+fn what_holds_a_replacement_back_and_since_when_is_in_its_status() {
+    let mut world = with_nodes(&["n1"]);
+    world.create(replica_set("web", 1));
+    world.converge();
+    let old = places(&world).remove(0).0;
+    let begin = world.api.now.to_time();
+    let request = world.create(restart("away", json!({"podName": old, "rung": "Reschedule"})));
+    let held = |world: &World| {
+        let replacement = status(world, &request).replacement.unwrap();
+        (replacement.held_by, replacement.held_since)
+    };
+    world.advance(TickDuration::from_secs(120));
+    assert_eq!(held(&world), (Some(ReplacementHold::NoOtherNode), Some(begin)));
+    // a request that a version without these fields has held back says so when it is tried again
+    world.api.change(&request, |request| {
+        let replacement = request["status"]["replacement"].as_object_mut().unwrap();
+        replacement.remove("heldBy");
+        replacement.remove("heldSince");
+    });
+    world.advance(TickDuration::from_secs(35));
+    let (by, since) = held(&world);
+    assert_eq!(by, Some(ReplacementHold::NoOtherNode));
+    assert!(
+        since.is_some_and(|since| Tick::from(&since) > world.api.now - TickDuration::from_secs(35))
+    );
+    world.api.refuse_eviction = Some(BUDGET.to_owned());
+    world.api.add_node("n2", "100", "100Gi", "1000");
+    world.settle();
+    world.advance(TickDuration::from_secs(6));
+    let by_budget = held(&world);
+    assert_eq!(by_budget.0, Some(ReplacementHold::DisruptionBudget));
+    world.advance(TickDuration::from_secs(60));
+    assert_eq!(held(&world), by_budget, "it was tried again, and is held by the same since");
+    world.api.refuse_eviction = None;
+    world.advance(TickDuration::from_secs(60));
+    world.converge();
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Succeeded));
+    assert_eq!(held(&world), (None, None));
 }
 
 #[test]

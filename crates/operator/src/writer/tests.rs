@@ -97,28 +97,38 @@ async fn what_has_no_name_is_not_asked_for() {
 fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
     let needs = "The disruption budget web needs 2 healthy pods and has 2 currently";
     let blocks = "disruption budget \"web\" lets no pod be evicted";
-    for (message, causes, told) in [
+    for (message, causes, told, refusal) in [
         // as upstream's API answers, which names the budget in the cause alone
-        ("It would violate it.", vec![needs], format!("It would violate it. {needs}")),
+        (
+            "It would violate it.",
+            vec![needs],
+            format!("It would violate it. {needs}"),
+            Refusal::Budget,
+        ),
         (
             &*format!("It would violate it. {needs}"),
             vec![needs],
             format!("It would violate it. {needs}"),
+            Refusal::Budget,
         ),
         (
             &*format!("It would violate it. {needs}"),
             vec![needs, blocks],
             format!("It would violate it. {needs} {blocks}"),
+            Refusal::DeadlockedBudget,
         ),
-        ("It would violate it.", vec![], "It would violate it.".to_owned()),
+        ("It would violate it.", vec![], "It would violate it.".to_owned(), Refusal::Budget),
     ] {
         let causes: Vec<Value> = causes
             .iter()
-            .map(|cause| json!({"reason": "DisruptionBudget", "message": cause, "field": ""}))
+            .map(|cause| {
+                let reason = if *cause == blocks { "DeadlockedBudget" } else { "DisruptionBudget" };
+                json!({"reason": reason, "message": cause, "field": ""})
+            })
             .collect();
         let status = json!({"status": "Failure", "message": message, "reason": "TooManyRequests", "code": 429,
             "details": {"causes": causes}});
         let outcome = refused(serde_json::from_value(status).unwrap());
-        assert_eq!(outcome, Outcome::Refused { refusal: Refusal::Budget, message: told });
+        assert_eq!(outcome, Outcome::Refused { refusal, message: told });
     }
 }

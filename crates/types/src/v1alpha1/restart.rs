@@ -200,6 +200,12 @@ pub struct PodReplacement {
     pub step: ReplacementStep,
     /// Since when.
     pub since: Time,
+    /// What holds it back, or did until it went on. Absent when nothing has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<ReplacementHold>,
+    /// Since when that holds it back, however often it was tried since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_since: Option<Time>,
     /// The pod that is replaced.
     #[serde(rename = "podUID")]
     pub pod_uid: String,
@@ -234,6 +240,24 @@ pub enum ReplacementStep {
     Evicting,
     /// The new pod is there and not ready yet.
     Starting,
+}
+
+/// What holds the replacement of a pod back. It is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.ReplacementHold")]
+pub enum ReplacementHold {
+    /// A disruption budget forbids the eviction now.
+    DisruptionBudget,
+    /// A disruption budget never lets a pod go, however healthy the others are.
+    DeadlockedBudget,
+    /// The API refuses the eviction for another reason.
+    EvictionRefused,
+    /// No other node can take the pod.
+    NoOtherNode,
+    /// The API would not take the pod again, which nobody but this request creates.
+    PodNotTaken,
+    /// It could go on, and there is no room in the budget of the ladder that asked, or in the limits over all ladders.
+    LadderLimits,
 }
 
 /// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it cannot be done;

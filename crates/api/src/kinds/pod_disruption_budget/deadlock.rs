@@ -8,7 +8,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::disruption::{DISRUPTION_ALLOWED, SYNC_FAILED, Uncountable};
 use rekindle_types::int_or_percent::{Rounding, scaled};
 use rekindle_types::owners::controller_of;
-use rekindle_types::reasons::NEVER_ALLOWS;
 
 use crate::validation::amounts;
 
@@ -120,7 +119,7 @@ impl Deadlock {
     /// For a Warning header: which budget, and what follows.
     pub(crate) fn warning(&self, budget: &str) -> String {
         format!(
-            "disruption budget {budget:?} {NEVER_ALLOWS}, so that the drain of a node waits for ever: {self}"
+            "disruption budget {budget:?} lets no pod be evicted, so that the drain of a node waits for ever: {self}"
         )
     }
 }

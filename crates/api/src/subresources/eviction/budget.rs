@@ -7,6 +7,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rekindle_store::{Expect, Object, Pending, RangeQuery};
 use rekindle_types::disruption::{DISRUPTION_ALLOWED, INSUFFICIENT_PODS};
+use rekindle_types::reasons::DEADLOCKED_BUDGET;
 
 use crate::admission::disruption_budgets::covered;
 use crate::call::{Call, WriteFailure, put};
@@ -189,8 +190,12 @@ fn refused(cause: &str) -> String {
 
 impl Refusal {
     fn into_error(self, name: &str, deadlock: impl FnOnce() -> Option<Deadlock>) -> ApiError {
-        let cause =
-            |message: String| Cause { reason: CAUSE.to_owned(), message, field: String::new() };
+        let of_reason = |reason: &str, message: String| Cause {
+            reason: reason.to_owned(),
+            message,
+            field: String::new(),
+        };
+        let cause = |message: String| of_reason(CAUSE, message);
         match self {
             Self::Processing => {
                 let why =
@@ -207,7 +212,7 @@ impl Refusal {
                 match deadlock() {
                     None => error,
                     Some(deadlock) => error
-                        .with_cause(cause(deadlock.warning(name)))
+                        .with_cause(of_reason(DEADLOCKED_BUDGET, deadlock.warning(name)))
                         .with_warnings(vec![deadlock.warning(name)]),
                 }
             }
