@@ -114,7 +114,7 @@ mod tests {
                 "nodeName": node, "priority": 7, "serviceAccountName": "default",
                 "containers": [{"name": "app", "image": "app:1", "env": [{"name": "A", "value": "b"}],
                     "resources": {"requests": {"cpu": "1"}}, "ports": [{"name": "http", "containerPort": 80}, {"containerPort": 81}],
-                    "volumeMounts": [{"name": format!("token-{name}"), "mountPath": "/token"}]}],
+                    "volumeMounts": [{"name": format!("token-{name}"), "mountPath": crate::service_account::MOUNT_PATH}]}],
                 "volumes": [{"name": format!("token-{name}"), "projected": {}},
                     {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
             },
@@ -161,6 +161,24 @@ mod tests {
         assert_eq!(second, of("b", "n2"));
         let naked = Pod::from(api_pod("c", None, None));
         assert_eq!(naked.clone().sharing(Some(&first)), naked);
+    }
+
+    #[test]
+    fn a_template_that_no_label_marks_is_known_by_what_its_containers_run() {
+        let runs = |change: fn(&mut v1::Container)| {
+            let mut pod = api_pod("a", None, Some("web"));
+            change(&mut pod.spec.as_mut().unwrap().containers[0]);
+            Pod::from(pod).spec.unwrap().runs.unwrap()
+        };
+        let before = runs(|_| {});
+        let resized = runs(|container| container.resources = None);
+        assert_eq!(resized.without_resources, before.without_resources);
+        assert_ne!(resized.all, before.all);
+        let edited = runs(|container| container.args = Some(vec!["-v".to_owned()]));
+        assert_ne!(edited.without_resources, before.without_resources);
+        let mut marked = api_pod("a", None, Some("web"));
+        marked.metadata.labels = Some([("pod-template-hash".to_owned(), "5d4f".to_owned())].into());
+        assert_eq!(Pod::from(marked).spec.unwrap().runs, None);
     }
 
     #[test]
