@@ -298,6 +298,7 @@ impl Player {
             node_name: "n1".to_owned(),
             held_by: None,
             held_since: None,
+            deadline: None,
             workload_uid: None,
             avoid_node_until: None,
             pod: None,

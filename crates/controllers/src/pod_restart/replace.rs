@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::held::Pod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event;
@@ -224,6 +225,10 @@ impl Job<'_> {
             since: self.now.to_time(),
             held_by: before.and_then(|before| before.held_by),
             held_since: before.and_then(|before| before.held_since.clone()),
+            deadline: match step {
+                ReplacementStep::Evicting => Some(self.deadline_from_now()),
+                ReplacementStep::Held | ReplacementStep::Starting => None,
+            },
             pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
             node_name: pods::node(pod).unwrap_or_default().to_owned(),
             workload_uid: workload,
@@ -474,21 +479,18 @@ impl Job<'_> {
 
     /// When it is given up.
     fn deadline(&self, replacement: &PodReplacement) -> Tick {
-        let started = self.restart.status.as_ref().and_then(|s| s.started_at.as_ref());
-        let started = started.map_or(Tick::from(&replacement.since), Tick::from);
-        started
-            + match self.restart.spec.deadline_seconds {
-                Some(seconds) => TickDuration::of_field(seconds),
-                None => DEADLINE_DEFAULT + self.grace(replacement),
-            }
+        // one that an earlier version has evicted says since when
+        let of_earlier = || Tick::from(&replacement.since) + DEADLINE_DEFAULT;
+        replacement.deadline.as_ref().map_or_else(of_earlier, Tick::from)
     }
 
-    /// The grace period of the pod that is replaced, which may be gone.
-    fn grace(&self, replacement: &PodReplacement) -> TickDuration {
-        let copy = replacement.pod.as_ref();
-        let kept = copy.and_then(|copy| copy.0["spec"]["terminationGracePeriodSeconds"].as_i64());
-        let seconds = self.restart.spec.grace_period_seconds.or(kept);
-        seconds.map_or_else(|| grace(self.view, self.restart), TickDuration::of_field)
+    /// The same when it is evicted now. Its grace period is asked for once: what comes in its place may have another.
+    fn deadline_from_now(&self) -> Time {
+        let limit = match self.restart.spec.deadline_seconds {
+            Some(seconds) => TickDuration::of_field(seconds),
+            None => DEADLINE_DEFAULT + grace(self.view, self.restart),
+        };
+        (self.now + limit).to_time()
     }
 
     fn message(&self) -> Option<&str> {

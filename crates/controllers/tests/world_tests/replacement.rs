@@ -271,6 +271,32 @@ fn a_pod_of_a_stateful_set_is_replaced_by_the_one_of_its_name() {
 }
 
 #[test]
+fn a_pod_that_ends_late_in_its_grace_period_leaves_the_new_one_its_time() {
+    let mut world = World::with_node();
+    let mut slow = template("web", "one");
+    slow["spec"]["terminationGracePeriodSeconds"] = json!(900);
+    let set = world.create(json!({"kind": "StatefulSet", "metadata": {"name": "web"}, "spec": {
+        "replicas": 1, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}}, "template": slow}}));
+    world.converge();
+    let request = world.create(restart("again", json!({"podName": "web-0", "rung": "Recreate"})));
+    world.settle();
+    world.advance(TickDuration::from_secs(700));
+    assert_eq!(step(&world, &request), Some(ReplacementStep::Evicting));
+    // what comes after it has a shorter one
+    world.api.change(&set, |set| {
+        set["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(1);
+    });
+    world.kubelet();
+    world.settle();
+    assert_eq!(step(&world, &request), Some(ReplacementStep::Starting));
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Running));
+    world.advance(TickDuration::from_secs(790));
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Running));
+    world.advance(TickDuration::from_secs(20));
+    assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Failed), "after 25 minutes");
+}
+
+#[test]
 fn a_pod_of_a_daemon_set_is_replaced_by_the_one_on_its_node() {
     let mut world = with_nodes(&["n1"]);
     world.create(json!({"kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {

@@ -206,6 +206,9 @@ pub struct PodReplacement {
     /// Since when that holds it back, however often it was tried since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_since: Option<Time>,
+    /// When it is given up, if the new pod is not ready by then. Absent while it is held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
     /// The pod that is replaced.
     #[serde(rename = "podUID")]
     pub pod_uid: String,
