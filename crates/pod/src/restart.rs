@@ -23,7 +23,9 @@
 //! while it still stops containers. A request that names another one takes them over until they have ended, so that they are started
 //! again whatever becomes of the agent. What has lost its place succeeds when what it asked for is so ([`crate::superseded`]).
 
-use rekindle_types::v1alpha1::{PodRestartPhase, Refresh, Rung, not_restartable};
+use rekindle_types::v1alpha1::{
+    PodRestartPhase, Refresh, Rung, has_run_to_its_end, not_restartable,
+};
 use rekindle_types::{ContainerAttempt, ContainerName, Tick, TickDuration};
 
 use crate::action::Action;
@@ -139,11 +141,7 @@ impl PodCore {
         let spec = self.pod.spec.as_ref()?;
         not_restartable(spec, pod, name).or_else(|| {
             let is_done = self.named(request)?.standing == Standing::Done;
-            is_done.then(|| {
-                format!(
-                    "container {name} of pod {pod} has run to its end: the rungs Containers and Pod run it again"
-                )
-            })
+            is_done.then(|| has_run_to_its_end(pod, name))
         })
     }
 

@@ -40,6 +40,18 @@ pub fn first_match(rules: &[RestartRule], code: i32) -> Option<RuleAction> {
     rules.iter().find(|rule| rule.codes.match_code(code)).map(|rule| rule.action)
 }
 
+/// Whether a container that ended with this code stays as it is: no rule answers that, and its policy, or else that of its pod, does not
+/// start it again.
+pub fn stays_ended(container: &Container, of_pod: Option<&str>, code: i32) -> bool {
+    let is_answered = first_match(&rules_of(container), code).is_some();
+    !is_answered
+        && match container.restart_policy.as_deref().or(of_pod) {
+            Some("Never") => true,
+            Some("OnFailure") => code == 0,
+            Some(_) | None => false,
+        }
+}
+
 impl RestartRule {
     fn of(rule: &ContainerRestartRule) -> Option<Self> {
         let action = match rule.action.as_str() {

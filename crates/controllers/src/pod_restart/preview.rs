@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use rekindle_types::Tick;
 use rekindle_types::held::Pod;
+use rekindle_types::restart_rules::stays_ended;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep, not_restartable,
+    CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep,
+    has_run_to_its_end, not_restartable,
 };
 
 use super::{carried_out_by, is_finished, pod_of, reconcile};
@@ -76,6 +78,11 @@ fn in_place(view: &View, restart: &PodRestart) -> Preview {
     {
         return Preview::Refused(why);
     }
+    if let Some(container) = &restart.spec.container_name
+        && has_ended_for_good(pod, container)
+    {
+        return Preview::Refused(has_run_to_its_end(&name.to_string(), container));
+    }
     if let Some(other) = under_way(view, restart) {
         return Preview::Waits(format!(
             "restart {other} of pod {name} is in progress: it would be refused while that one stops all containers, and take its place after that"
@@ -87,6 +94,17 @@ fn in_place(view: &View, restart: &PodRestart) -> Preview {
         )),
         None => Preview::Goes,
     }
+}
+
+/// Whether a regular container has run to its end.
+fn has_ended_for_good(pod: &Pod, name: &str) -> bool {
+    let statuses = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
+    let mut ends = statuses.filter(|s| s.name == name).filter_map(|s| s.state.terminated());
+    let end = ends.next().map(|end| end.exit_code);
+    pod.spec.as_ref().zip(end).is_some_and(|(spec, code)| {
+        let named = spec.containers.iter().find(|container| container.name == name);
+        named.is_some_and(|c| stays_ended(c, spec.restart_policy.as_deref(), code))
+    })
 }
 
 /// Another restart in place of the same pod that is not finished.

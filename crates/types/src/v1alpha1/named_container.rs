@@ -42,6 +42,13 @@ pub fn not_restartable(spec: &impl AnySpec, pod: &str, name: &str) -> Option<Str
     Some(format!("pod {pod} has no container {name}: it has {}", known.join(", ")))
 }
 
+/// Why a container of this name that has run to its end cannot be restarted by itself in `pod`.
+pub fn has_run_to_its_end(pod: &str, name: &str) -> String {
+    format!(
+        "container {name} of pod {pod} has run to its end: the rungs Containers and Pod run it again"
+    )
+}
+
 impl PodRestartSpec {
     /// Whether it restarts this container of its pod, as far as it names one.
     pub fn concerns(&self, container: &str) -> bool {

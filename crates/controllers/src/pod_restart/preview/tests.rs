@@ -102,6 +102,44 @@ fn what_nobody_could_carry_out_is_refused_with_the_reason() {
     refused(vec![pod(json!({})).into()], json!({"rung": "Rollback"}), "not of a Deployment");
 }
 
+/// A node starts what has run to its end again on the higher rungs only.
+#[test]
+fn a_container_that_has_run_to_its_end_is_not_restarted_by_itself() {
+    let ahead_of = |container: Value, ended: Value, rung: Value| {
+        let ended = pod(json!({
+            "spec": {"containers": [container], "restartPolicy": "OnFailure"},
+            "status": {"containerStatuses": [{
+                "name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": ended,
+            }]},
+        }));
+        ahead(vec![ended.into(), node("True")], rung)
+    };
+    let exited = |code: i32| json!({"terminated": {"exitCode": code}});
+    let rule = |code: i32| json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [code]}}]);
+    let app = || json!({"name": "app"});
+    let with = |policy: &str, rules: Value| json!({"name": "app", "restartPolicy": policy, "restartPolicyRules": rules});
+    let one = || json!({"rung": "Container", "containerName": "app"});
+    for (container, ended, rung, is_refused) in [
+        (app(), exited(0), one(), true),
+        (app(), exited(1), one(), false),
+        (app(), json!({"running": {}}), one(), false),
+        (app(), exited(0), json!({"rung": "Container"}), false),
+        (app(), exited(0), json!({"rung": "Pod"}), false),
+        (with("Never", json!([])), exited(1), one(), true),
+        (with("Never", rule(1)), exited(1), one(), false),
+        (with("Always", json!([])), exited(0), one(), false),
+    ] {
+        let case = format!("{container} {ended} {rung}");
+        let known = match ahead_of(container, ended, rung) {
+            Preview::Refused(why) => {
+                why.contains("container app of pod shop/web has run to its end")
+            }
+            Preview::Goes | Preview::Waits(_) => false,
+        };
+        assert_eq!(known, is_refused, "{case}");
+    }
+}
+
 #[test]
 fn what_would_wait_says_for_what() {
     let waits = |objects, spec| match ahead(objects, spec) {
