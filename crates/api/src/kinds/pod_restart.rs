@@ -110,10 +110,19 @@ impl ApiKind for PodRestart {
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
-        if self.spec == old.spec {
-            return Vec::new();
+        let mut errors = Vec::new();
+        if self.spec != old.spec {
+            let detail = "a request cannot be changed once made; create another";
+            errors.push(FieldError::forbidden("spec", detail));
         }
-        vec![FieldError::forbidden("spec", "a request cannot be changed once made; create another")]
+        // a node's report that is late must not begin anew what its deadline has ended
+        let phase_of = |restart: &Self| restart.status.as_ref().and_then(|status| status.phase);
+        let before = phase_of(old).filter(|phase| phase.is_final());
+        if let Some(before) = before.filter(|before| phase_of(self) != Some(*before)) {
+            let detail = format!("the request is over: it stays {before:?}");
+            errors.push(FieldError::forbidden("status.phase", detail));
+        }
+        errors
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
@@ -142,4 +151,34 @@ impl ApiKind for PodRestart {
 fn phase(object: &PodRestart) -> String {
     let phase = object.status.as_ref().and_then(|status| status.phase);
     phase.map_or_else(String::new, |phase| format!("{phase:?}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(phase: Option<&str>, message: &str) -> PodRestart {
+        let status = json!({"phase": phase, "message": message});
+        serde_json::from_value(json!({"spec": {"podName": "web"}, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn what_is_over_stays_as_it_ended() {
+        for (before, after, is_taken) in [
+            (None, Some("Running"), true),
+            (None, Some("Refused"), true),
+            (Some("Running"), Some("Failed"), true),
+            (Some("Failed"), Some("Failed"), true), // a pod that it owed is there after all
+            (Some("Failed"), Some("Running"), false),
+            (Some("Failed"), Some("Succeeded"), false),
+            (Some("Succeeded"), Some("Running"), false),
+            (Some("Withdrawn"), None, false),
+        ] {
+            let errors = at(after, "now").validate_update(&at(before, "before"));
+            assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
+        }
+    }
 }
