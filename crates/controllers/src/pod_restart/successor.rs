@@ -12,6 +12,7 @@ use rekindle_types::Tick;
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
 
+use super::is_finished;
 use crate::{Kind, Object, View, owners, pods};
 
 /// The new pod, if it is there.
@@ -41,7 +42,7 @@ pub(super) fn of<'a>(
         }
     }
     let new: Vec<&Arc<Pod>> = pods_of(view, namespace, workload)
-        .filter(|pod| pods::is_active(pod) && created(pod) >= since)
+        .filter(|pod| pods::is_active(pod))
         .filter(|pod| !taken.contains(pod.metadata.uid.as_deref().unwrap_or_default()))
         .collect();
     let own = new.iter().find(|pod| match known_by(pod) {
@@ -49,7 +50,9 @@ pub(super) fn of<'a>(
         KnownBy::Node => pods::node(pod) == Some(replacement.node_name.as_str()),
         KnownBy::Order => false,
     });
-    let mut others: Vec<_> = new.iter().filter(|pod| known_by(pod) == KnownBy::Order).collect();
+    // the API dates pods by its own clock, so only those that nothing else tells are asked for their age
+    let of_order = |pod: &&&Arc<Pod>| known_by(pod) == KnownBy::Order && created(pod) >= since;
+    let mut others: Vec<_> = new.iter().filter(of_order).collect();
     others.sort_by_key(|pod| (created(pod), pod.metadata.name.clone()));
     own.or_else(|| others.get(earlier).copied()).copied()
 }
@@ -83,9 +86,4 @@ fn pods_of<'a>(
 
 fn created(pod: &Pod) -> Tick {
     pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
-}
-
-fn is_finished(restart: &PodRestart) -> bool {
-    let phase = restart.status.as_ref().and_then(|status| status.phase);
-    phase.is_some_and(rekindle_types::v1alpha1::PodRestartPhase::is_final)
 }

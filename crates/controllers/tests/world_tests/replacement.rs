@@ -270,6 +270,31 @@ fn a_pod_of_a_stateful_set_is_replaced_by_the_one_of_its_name() {
     assert_eq!(done.replacement.unwrap().new_pod_name.as_deref(), Some("web-0"));
 }
 
+/// Controllers on another machine than the API, with a clock that is ahead of it.
+#[test]
+fn what_is_known_by_its_name_or_node_is_found_whatever_clock_dated_it() {
+    for (kind, spec) in
+        [("StatefulSet", json!({"replicas": 1, "serviceName": "web"})), ("DaemonSet", json!({}))]
+    {
+        let mut world = with_nodes(&["n1"]);
+        let mut spec = spec;
+        spec["selector"] = json!({"matchLabels": {"app": "web"}});
+        spec["template"] = template("web", "one");
+        world.create(json!({"kind": kind, "metadata": {"name": "web"}, "spec": spec}));
+        world.converge();
+        let old = places(&world).remove(0).0;
+        let request = world.create(restart("again", json!({"podName": old, "rung": "Recreate"})));
+        world.settle();
+        let ahead = (world.api.now + TickDuration::from_secs(30)).to_time();
+        world.api.change(&request, |request| {
+            request["status"]["replacement"]["since"] = json!(ahead);
+        });
+        world.converge();
+        let status = status(&world, &request);
+        assert_eq!(status.phase, Some(PodRestartPhase::Succeeded), "{kind}: {:?}", status.message);
+    }
+}
+
 #[test]
 fn a_pod_that_ends_late_in_its_grace_period_leaves_the_new_one_its_time() {
     let mut world = World::with_node();
