@@ -428,13 +428,18 @@ fn an_exhausted_ladder_says_what_it_tried() {
 
 #[test]
 fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
+    let held = |by: Option<&str>, message: &str| {
+        let replacement = json!({"step": "Held", "heldBy": by, "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"});
+        json!({"phase": "Running", "message": message, "replacement": replacement})
+    };
     // (rung, status, what comes next, what would help)
     let cases = [
         (
             "Recreate",
-            json!({"phase": "Running",
-                "message": "Cannot evict pod as it would violate the pod's disruption budget.",
-                "replacement": {"step": "Held", "heldBy": "DisruptionBudget", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
+            held(
+                Some("DisruptionBudget"),
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+            ),
             "PodRestart web-1 waits, and is tried again: Cannot evict pod as it would violate the pod's disruption budget.",
             Some(
                 "make other pods of its workload healthy, or let the disruption budget allow one more to be away",
@@ -442,37 +447,30 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
         ),
         (
             "Recreate",
-            json!({"phase": "Running",
-                "message": "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web does not allow \
-                    evicting pods currently because it failed sync: jobs.batch does not implement the scale subresource; disruption \
-                    budget \"web\" lets no pod be evicted",
-                "replacement": {"step": "Held", "heldBy": "DeadlockedBudget", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
-            "PodRestart web-1 waits, and is tried again: Cannot evict pod as it would violate the pod's disruption budget. The disruption \
-             budget web does not allow evicting pods currently because it failed sync: jobs.batch does not implement the scale \
-             subresource; disruption budget \"web\" lets no pod be evicted",
+            held(Some("DeadlockedBudget"), "budget \"web\" lets no pod be evicted"),
+            "PodRestart web-1 waits, and is tried again: budget \"web\" lets no pod be evicted",
             Some(
                 "change the disruption budget, or delete it: it never lets a pod go, however healthy the others are",
             ),
         ),
         (
             "Reschedule",
-            json!({"phase": "Running",
-                "message": "no node but node-1 can take the pod: 0/1 nodes are available",
-                "replacement": {"step": "Held", "heldBy": "NoOtherNode", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
+            held(
+                Some("NoOtherNode"),
+                "no node but node-1 can take the pod: 0/1 nodes are available",
+            ),
             "PodRestart web-1 waits, and is tried again: no node but node-1 can take the pod: 0/1 nodes are available",
             Some("add a node that takes the pod, or mend what keeps the others away"),
         ),
         (
             "Reschedule",
-            json!({"phase": "Running", "message": "held back by perMinute 1 of ladder \"web\"",
-                "replacement": {"step": "Held", "heldBy": "LadderLimits", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
+            held(Some("LadderLimits"), "held back by perMinute 1 of ladder \"web\""),
             "PodRestart web-1 waits, and is tried again: held back by perMinute 1 of ladder \"web\"",
             None,
         ),
         (
             "Reschedule",
-            json!({"phase": "Running", "message": "what an earlier version held back",
-                "replacement": {"step": "Held", "since": "2026-11-21T11:58:00Z", "podUID": "u", "nodeName": "n"}}),
+            held(None, "what an earlier version held back"),
             "PodRestart web-1 waits, and is tried again: what an earlier version held back",
             None,
         ),
