@@ -67,8 +67,8 @@ pub(crate) enum State {
     Creating { action: ActionId },
     /// It is prepared, and the start is due or held after a failure.
     Created { made: Made, start: Task },
-    /// Its process is being started.
-    Starting { made: Made, action: ActionId },
+    /// Its process is being started, and since then it is to end with all others.
+    Starting { made: Made, action: ActionId, halted: Option<Tick> },
     /// Its process runs.
     Running { made: Made, started_at: Tick, health: Health, stop: Option<Stop> },
 }

@@ -119,7 +119,7 @@ impl PodCore {
         if let State::Created { made, .. } = &mut container.state {
             let made = std::mem::take(made);
             let action = self.outbox.act(Action::StartContainer { key }, Pending::Start(place));
-            container.state = State::Starting { made, action };
+            container.state = State::Starting { made, action, halted: None };
             self.moved = true;
         }
     }
@@ -244,6 +244,7 @@ impl PodCore {
 
     /// Its process runs.
     fn started(&mut self, place: usize, started_at: Tick) {
+        self.put_halt_off_for_start(place);
         let container = &mut self.containers[place];
         if let State::Starting { made, .. } | State::Created { made, .. } = &mut container.state {
             let made = std::mem::take(made);

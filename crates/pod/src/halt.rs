@@ -12,7 +12,8 @@
 //! A shorter deadline shortens what is under way; a longer one changes nothing.
 //! Their hooks run at the same time as those of the others; only the signal waits for its turn.
 //!
-//! The grace is for what was asked to end. While the journal cannot be written, nothing of a pod that goes on is: its deadlines
+//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on. While
+//! the journal cannot be written, nothing of a pod that goes on is: its deadlines
 //! stand still, and none of them comes before the container had the time between that its spec gives it. A pod that is over
 //! asks its containers all the same (see `PodCore::poll_action`).
 
@@ -22,7 +23,7 @@ use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::{Hook, Role};
 use crate::container::{State, Stop, StopReason, StopStep};
-use crate::core::{Lifecycle, PodCore};
+use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ActionError, Outcome};
 use crate::health::HookRun;
 use crate::journal::{Halt, RestartCause, RestartStage};
@@ -120,6 +121,40 @@ impl PodCore {
         }
     }
 
+    /// What was being started when all was to end can be asked to from now on, and so it has its grace from now on. Whoever was asked before
+    /// keeps the deadline that it was given.
+    pub(crate) fn put_halt_off_for_start(&mut self, place: usize) {
+        let State::Starting { halted: Some(since), .. } = self.containers[place].state else {
+            return;
+        };
+        let by = self.now.since(since);
+        if by == TickDuration::ZERO {
+            return;
+        }
+        match (&mut self.lifecycle, &mut self.restart, &mut self.sandbox.state) {
+            (Lifecycle::Ending(ending), _, _) => ending.halt.put_off(by),
+            (Lifecycle::Recovering { .. } | Lifecycle::Finished(_), _, _) => {}
+            (Lifecycle::Active, restart, sandbox) => {
+                if let Some(RestartStage::Stopping { halt }) =
+                    restart.as_mut().map(|restart| &mut restart.stage)
+                {
+                    halt.put_off(by);
+                }
+                match sandbox {
+                    SandboxState::Dead { halt } => halt.put_off(by),
+                    SandboxState::Absent(_) | SandboxState::Ready => {}
+                }
+            }
+        }
+        // others that are still being started have waited for these moments, too
+        for container in &mut self.containers {
+            if let State::Starting { halted: Some(since), .. } = &mut container.state {
+                *since = self.now;
+            }
+        }
+        self.keep(Keep::Now);
+    }
+
     /// When sidecars are signalled although it is not their turn.
     pub(crate) fn halt_deadline(&self) -> Option<Tick> {
         if self.stands_still() {
@@ -195,13 +230,16 @@ impl PodCore {
     /// What was on its way to a container is not waited for.
     fn withdraw(&mut self, place: usize) {
         let ends_for_good = self.is_ending();
+        let now = self.now;
         let container = &mut self.containers[place];
-        match container.state {
+        match &mut container.state {
             State::Pulling { .. } => container.state = State::Idle(crate::container::Hold::None),
+            State::Starting { halted, .. } => {
+                halted.get_or_insert(now);
+            }
             State::Idle(_)
             | State::Creating { .. }
             | State::Created { .. }
-            | State::Starting { .. }
             | State::Running { .. } => {}
         }
         if ends_for_good {

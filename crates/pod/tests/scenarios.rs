@@ -275,6 +275,11 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             world.runtime.answers.insert(of, says);
         }
         "advance" => world.advance(parse_span(words.word(1))),
+        // the same, and nothing that is asked for is done meanwhile
+        "pass" => {
+            world.now = world.now + parse_span(words.word(1));
+            world.core.handle_timeout(world.now);
+        }
         "wake" => {
             world.wake();
         }
