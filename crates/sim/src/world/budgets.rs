@@ -11,8 +11,9 @@ use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
 use rekindle_ladder::{Occupancy, Policy};
 use rekindle_operator::Work;
 use rekindle_store::Revision;
+use rekindle_types::Tick;
 use rekindle_types::pods::is_ready;
-use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus};
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
 use super::World;
 use super::faults::Hearing;
@@ -82,20 +83,19 @@ impl World {
                 Object::RestartLedger(ledger) => Some(ledger.as_ref()),
                 _ => None,
             });
-            let ours: Vec<&RestartLedgerStatus> = ledgers
+            let ledgers: Vec<&RestartLedger> = ledgers
                 .filter(|ledger| {
                     ledger.metadata.namespace == ladder.metadata.namespace
                         && Some(&ledger.spec.ladder_name) == ladder.metadata.name.as_ref()
                 })
-                .filter_map(|ledger| ledger.status.as_ref())
                 .collect();
             let of_ladder = restarts.iter().map(AsRef::as_ref).filter(|restart: &&PodRestart| {
                 restart.metadata.namespace == ladder.metadata.namespace
                     && restart.spec.ladder_name == ladder.metadata.name
             });
-            let under_way = Occupancy::of(now, of_ladder, ours.iter().copied()).under_way.len();
-            let decided =
-                Occupancy::of(now, std::iter::empty(), ours.iter().copied()).decided.len();
+            let under_way = under_way(now, &of_ladder.collect::<Vec<_>>(), &ledgers);
+            let ours = ledgers.iter().filter_map(|ledger| ledger.status.as_ref());
+            let decided = Occupancy::of(now, std::iter::empty(), ours).decided.len();
             for (what, count, limit) in [
                 ("maxConcurrent", under_way, policy.max_concurrent),
                 ("perMinute", decided, policy.per_minute),
@@ -183,6 +183,38 @@ impl World {
     }
 }
 
+/// Of how many pods restarts of a ladder are under way at `now`, by its requests and its ledgers. A pod and the one that took its place are
+/// one: whoever fails in the middle of a restart is restarted again before the request for that is over, which takes no further
+/// replica down, and the ladder lets it through (`Register::occupancy` leaves out what is the asker's own).
+fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) -> usize {
+    let heirs: BTreeMap<&str, &str> = restarts
+        .iter()
+        .filter_map(|restart| {
+            let replacement = restart.status.as_ref()?.replacement.as_ref()?;
+            Some((replacement.pod_uid.as_str(), replacement.new_pod_uid.as_deref()?))
+        })
+        .collect();
+    // each step leads to a pod that was made later
+    let newest = |uid| newest(&heirs, uid);
+    let asked = restarts.iter().filter_map(|restart| restart.spec.pod_uid.as_deref());
+    let decided = ledgers.iter().map(|ledger| ledger.spec.pod_uid.as_str());
+    let pods: BTreeSet<&str> = asked.chain(decided).map(newest).collect();
+    let is_restarting = |pod: &&str| {
+        let own = restarts.iter().copied().filter(|restart| {
+            restart.spec.pod_uid.as_deref().is_some_and(|uid| newest(uid) == *pod)
+        });
+        let ledgers = ledgers.iter().filter(|ledger| newest(&ledger.spec.pod_uid) == *pod);
+        let statuses = ledgers.filter_map(|ledger| ledger.status.as_ref());
+        !Occupancy::of(now, own, statuses).under_way.is_empty()
+    };
+    pods.into_iter().filter(is_restarting).count()
+}
+
+/// The pod that has this one's place now.
+fn newest<'a>(heirs: &BTreeMap<&'a str, &'a str>, uid: &'a str) -> &'a str {
+    heirs.get(uid).map_or(uid, |heir| newest(heirs, heir))
+}
+
 /// The pod that this write deletes for a rung. Rungs are to ask for evictions, and budgets hold whatever they ask for.
 pub(super) fn ended_by_rung<'a>(work: &Work, write: &'a Write) -> Option<&'a ObjectId> {
     match (work, write) {
@@ -210,4 +242,59 @@ fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
 
 fn is_healthy(pod: &Pod) -> bool {
     is_ready(pod) && pod.metadata.deletion_timestamp.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_types::v1alpha1::{
+        PodReplacement, PodRestartPhase, PodRestartStatus, ReplacementStep, RestartLedgerSpec,
+        RestartLedgerStatus,
+    };
+
+    use super::*;
+
+    const NOW: Tick = Tick::from_secs(1_000);
+
+    /// A request for this pod, whose place this one has taken.
+    fn request(pod: &str, new_pod: Option<&str>) -> PodRestart {
+        let mut request = PodRestart::default();
+        request.metadata.name = Some(format!("{pod}-recreate"));
+        request.metadata.creation_timestamp = Some(NOW.to_time());
+        request.spec.pod_uid = Some(pod.to_owned());
+        let replacement = new_pod.map(|new_pod| PodReplacement {
+            step: ReplacementStep::Starting,
+            since: NOW.to_time(),
+            pod_uid: pod.to_owned(),
+            node_name: "node-0".to_owned(),
+            workload_uid: None,
+            avoid_node_until: None,
+            pod: None,
+            new_pod_name: Some(new_pod.to_owned()),
+            new_pod_uid: Some(new_pod.to_owned()),
+        });
+        request.status = Some(PodRestartStatus {
+            phase: Some(PodRestartPhase::Running),
+            replacement,
+            ..PodRestartStatus::default()
+        });
+        request
+    }
+
+    /// The ledger of a pod, whose restart is decided and not seen yet.
+    fn decided(pod: &str) -> RestartLedger {
+        let spec = RestartLedgerSpec { pod_uid: pod.to_owned(), ..RestartLedgerSpec::default() };
+        let pending_restart = Some(format!("{pod}-recreate"));
+        let status = RestartLedgerStatus { pending_restart, ..RestartLedgerStatus::default() };
+        RestartLedger { spec, status: Some(status), ..RestartLedger::default() }
+    }
+
+    #[test]
+    fn a_pod_that_is_restarted_again_before_that_is_over_counts_once() {
+        let (first, second, other) = (request("a", Some("b")), request("b", None), decided("c"));
+        assert_eq!(under_way(NOW, &[&first], &[&decided("b")]), 1, "decided");
+        assert_eq!(under_way(NOW, &[&first, &second], &[&decided("b")]), 1, "asked for");
+        assert_eq!(under_way(NOW, &[&second, &second], &[]), 1, "in place");
+        assert_eq!(under_way(NOW, &[&first, &second], &[&other]), 2, "another pod");
+        assert_eq!(under_way(NOW, &[&first, &request("c", None)], &[]), 2, "another pod");
+    }
 }
