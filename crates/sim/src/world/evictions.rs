@@ -65,6 +65,11 @@ impl World {
         }
         let node = AnyPod::node_name(pod);
         let node = node.unwrap_or_default();
+        let id = ObjectId::new(Kind::Node, NamespacedName::new("", node));
+        if let Some(Object::Node(found)) = self.server.get(&id) {
+            // a taint that went in this very moment is not shown yet
+            self.sentences.note(self.now, &found);
+        }
         let was_lifted = self.sentences.by_node.get(node).map(|sentence| sentence.lifted);
         let was_lifted = was_lifted.is_none_or(|lifted| lifted + LEEWAY >= self.now);
         let is_due = self.end_of_stay(pod, node).is_some_and(|end| end <= self.now + LEEWAY);
