@@ -126,12 +126,14 @@ enum Ends {
     Told,
 }
 
-/// What could not be written while the node had no network.
+/// What could not be written, because the node had no network or the API refused it.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) status: Option<Box<PodStatus>>,
     pub(crate) reports: Vec<Report>,
     pub(crate) finished: bool,
+    /// It is tried again soon, all of it at once.
+    pub(crate) is_retried: bool,
 }
 
 /// How a restart request goes.

@@ -223,6 +223,7 @@ impl World {
     /// Writes what a pod's node could not write before.
     pub(super) fn catch_up(&mut self, uid: &str) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
+        pod.backlog.is_retried = false;
         if self.cut_off.contains_key(&pod.node) {
             return;
         }
@@ -428,7 +429,10 @@ impl World {
     fn write_later(&mut self, uid: &str, keep: impl FnOnce(&mut Backlog)) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         keep(&mut pod.backlog);
-        self.later(RETRY, Happening::CatchUp { uid: uid.to_owned() });
+        // one for each write that failed would have each of them tried by all, twice as often each time
+        if !std::mem::replace(&mut pod.backlog.is_retried, true) {
+            self.later(RETRY, Happening::CatchUp { uid: uid.to_owned() });
+        }
     }
 
     fn record(&mut self, uid: &str, event: PodEvent) {
