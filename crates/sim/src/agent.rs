@@ -289,15 +289,22 @@ impl PodOnNode {
         }
     }
 
-    /// The object changed in the API.
-    pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) {
-        self.seen.see(&pod);
+    /// The object changed in the API. What it says of the pod's readiness the node says again when it is not so, as the agent's writer of
+    /// statuses does: the node lifecycle controller may say that nobody heard of the node when it is back already.
+    pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) -> Option<Box<PodStatus>> {
+        let is_news = self.seen.see(&pod);
         let old = std::mem::replace(&mut self.pod, pod.clone());
         if rekindle_pod::concerns_core(&old, &pod) {
             let shown = self.clock.shows(now);
-            self.core.handle(shown, Event::SpecChanged(pod));
+            self.core.handle(shown, Event::SpecChanged(pod.clone()));
             self.tell_deletion(shown);
         }
+        // one that waits to be written is newer
+        let own = self.core.status();
+        let is_other = is_news
+            && self.backlog.status.is_none()
+            && ready(Some(own)).zip(ready(pod.status.as_ref())).is_some_and(|(own, of)| own != of);
+        is_other.then(|| Box::new(own.clone()))
     }
 
     /// The object is gone from the API.
@@ -658,6 +665,12 @@ fn shortest_grace(pod: &Pod) -> i64 {
         .flat_map(|container| [&container.liveness_probe, &container.startup_probe])
         .filter_map(|probe| probe.as_ref()?.termination_grace_period_seconds);
     of_probes.fold(spec_grace(pod), i64::min)
+}
+
+/// What the condition Ready says.
+fn ready(status: Option<&PodStatus>) -> Option<&str> {
+    let mut conditions = status?.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == "Ready").map(|ready| ready.status.as_str())
 }
 
 fn spec_grace(pod: &Pod) -> i64 {

@@ -271,7 +271,12 @@ impl World {
         let Some(node) = node.filter(|node| self.hears(node)) else { return };
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         match self.pods.get_mut(uid) {
-            Some(known) => known.updated(self.now, pod.clone()),
+            Some(known) => {
+                let status = known.updated(self.now, pod.clone());
+                if let Some(status) = status {
+                    self.write_status(uid, status);
+                }
+            }
             None => {
                 self.addresses += 1;
                 let config = self.config.clone();
