@@ -39,6 +39,8 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// What a pod gets at a hard threshold of its node.
 const EVICTION_GRACE: TickDuration = TickDuration::from_secs(1);
+/// What a container gets when its grace seems to be over, and nobody knows whether it was asked to end.
+const LEAST_GRACE: TickDuration = TickDuration::from_secs(2);
 
 /// What one container does.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +85,8 @@ pub(crate) struct PodOnNode {
     stopping: BTreeMap<ContainerKey, Tick>,
     /// Since when containers are asked to end.
     signalled: BTreeMap<ContainerKey, Tick>,
+    /// Containers that are on their way to their end since before the clock was set: see `PodOnNode::note_lost_deadline`.
+    unmeasured: BTreeSet<ContainerKey>,
     /// The shortest grace period that anybody gave.
     grace_min: TickDuration,
     hooks: Hooks,
@@ -190,6 +194,7 @@ impl PodOnNode {
             broken: None,
             stopping: BTreeMap::new(),
             signalled: BTreeMap::new(),
+            unmeasured: BTreeSet::new(),
             grace_min: TickDuration::of_field(grace),
             hooks: Hooks::default(),
             pauses: Pauses::default(),
@@ -407,9 +412,12 @@ impl PodOnNode {
         let killed = status == ExitStatus::Signal { signal: SIGKILL };
         let signalled = self.signalled.remove(key);
         let signalled = self.stopping.remove(key).or(signalled);
-        if let Some(since) = signalled.filter(|since| killed && now.since(*since) < self.grace_min)
-        {
-            let (had, grace) = (now.since(since), self.grace_min);
+        let grace = match self.unmeasured.remove(key) {
+            true => self.grace_min.min(LEAST_GRACE),
+            false => self.grace_min,
+        };
+        if let Some(since) = signalled.filter(|since| killed && now.since(*since) < grace) {
+            let had = now.since(since);
             self.breaks(|| {
                 let (had, grace) = (had.as_micros() / 1_000, grace.as_micros() / 1_000);
                 format!("P5: {key:?} was killed after {had} ms of its grace period of {grace} ms")
