@@ -16,15 +16,13 @@ use crate::error::SimError;
 use crate::faults::{Deed, Faults, Rates};
 use crate::known_bugs::KnownBug;
 use crate::world::World;
+use crate::written::Written;
 
 /// When faults stop.
 pub const FAULTS_END: TickDuration = TickDuration::from_secs(20 * 60);
 /// Everything must have come to rest so long after faults stopped: the longest backoff is five minutes, that of a Job ten, and a
 /// ladder counts attempts for ten more.
 pub const REST_WITHIN: TickDuration = TickDuration::from_secs(60 * 60);
-
-/// Writes that an agent may make more for having died: of what each of its pods wrote last it cannot know that it was written.
-const WRITES_PER_CRASH: u64 = 40;
 
 /// What is done in one run.
 #[derive(Clone, Debug)]
@@ -62,8 +60,8 @@ pub struct Passed {
     pub starts: usize,
     /// What was done to pods.
     pub tally: Tally,
-    /// Requests that wrote, those that wrote Events aside.
-    pub writes: u64,
+    /// What was written to each object.
+    pub written: Written,
     /// Each workload as it is at the end.
     pub end_state: BTreeMap<String, String>,
 }
@@ -129,7 +127,7 @@ impl Campaign {
             actions: world.actions(),
             starts: world.starts(),
             tally: world.tally(),
-            writes: world.figures().writes - world.figures().events,
+            written: world.written(),
             end_state: world.end_state(),
         })
     }
@@ -158,20 +156,17 @@ impl Campaign {
                 passed.tally, plain.tally
             ));
         }
-        let allowed = plain.writes + WRITES_PER_CRASH * self.crashes.len() as u64;
-        if passed.writes > allowed {
-            return more(format!(
-                "agents that die make {} writes, and {} are made without it",
-                passed.writes, plain.writes
-            ));
+        match passed.written.excess_over(&plain.written, self.crashes.len() as u64) {
+            Some(excess) => more(excess),
+            None => Ok(passed),
         }
-        Ok(passed)
     }
 
     fn go_through(&self, world: &mut World) -> Result<(), SimError> {
         let faults = Faults::new(self.seed ^ 0xfa17, self.rates, self.crashes.clone());
         world.set_faults(faults.with_bug(self.bug));
         world.set_patience(self.patience.clone());
+        world.count_by_object();
         for (at, deed) in &self.deeds {
             world.do_at(*at, deed.clone());
         }

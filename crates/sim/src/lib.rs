@@ -25,6 +25,7 @@ mod spoken;
 mod timeline;
 mod trace;
 mod world;
+mod written;
 
 pub use agent::Tally;
 pub use availability::Total;
@@ -43,3 +44,4 @@ pub use server::Figures;
 pub use timeline::{Outage, Span, Timeline};
 pub use trace::Trace;
 pub use world::{BEGIN, FieldValidation, Records, World};
+pub use written::Written;

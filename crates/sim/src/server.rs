@@ -23,6 +23,7 @@ use crate::entropy::ByRequest;
 use crate::error::SimError;
 use crate::faults::{Room, Sync};
 use crate::kinds::Kinds;
+use crate::written::Written;
 
 /// So many objects are held beside their texts at least: more than the pods of the largest world. The controllers hold the same.
 const REMEMBERED: usize = 40_000;
@@ -45,6 +46,8 @@ struct Inner {
     disk: MemoryDisk,
     now: Tick,
     figures: Figures,
+    /// The same by object, if somebody wants to know.
+    written: Option<Written>,
     power: Power,
     /// Power fails in the commit after so many more.
     power_fails: Option<(u64, Sync)>,
@@ -129,6 +132,7 @@ impl Server {
             disk,
             now,
             figures: Figures::default(),
+            written: None,
             power: Power::On,
             power_fails: None,
             acknowledged: 0,
@@ -146,11 +150,14 @@ impl Server {
     pub(crate) fn reopen(&self, now: Tick) -> Result<(Self, Watch, u64), SimError> {
         let (disk, seed, opened, figures) = {
             let inner = self.inner();
-            (inner.disk.clone(), inner.seed, inner.opened, inner.figures)
+            let written = inner.written.clone();
+            (inner.disk.clone(), inner.seed, inner.opened, (inner.figures, written))
         };
         disk.power_on();
         let (server, watch, found) = Self::open(disk, seed, opened + 1, now)?;
-        server.inner().figures = figures;
+        let mut inner = server.inner();
+        (inner.figures, inner.written) = figures;
+        drop(inner);
         Ok((server, watch, found))
     }
 
@@ -188,6 +195,16 @@ impl Server {
         self.inner().figures
     }
 
+    /// From now on writes are counted by object.
+    pub(crate) fn count_by_object(&self) {
+        self.inner().written.get_or_insert_default();
+    }
+
+    /// What was written, as far as that was counted.
+    pub(crate) fn written(&self) -> Written {
+        self.inner().written.clone().unwrap_or_default()
+    }
+
     /// Nothing that was asked so far counts.
     pub(crate) fn forget_figures(&self) {
         self.inner().figures = Figures::default();
@@ -195,9 +212,14 @@ impl Server {
 
     /// What is asked in here is the simulation's own, and does not count.
     pub(crate) fn uncounted<T>(&self, ask: impl FnOnce() -> T) -> T {
-        let before = self.figures();
+        let (before, written) = {
+            let mut inner = self.inner();
+            (inner.figures, inner.written.take())
+        };
         let answer = ask();
-        self.inner().figures = before;
+        let mut inner = self.inner();
+        (inner.figures, inner.written) = (before, written);
+        drop(inner);
         answer
     }
 
@@ -370,8 +392,12 @@ impl Server {
         let figures = &mut inner.figures;
         match (code < 300, is_write) {
             (true, true) => {
+                let is_event = is_of_events(&request.path);
                 figures.writes += 1;
-                figures.events += u64::from(is_of_events(&request.path));
+                figures.events += u64::from(is_event);
+                if let Some(written) = inner.written.as_mut().filter(|_| !is_event) {
+                    written.note(&request.path, request.now);
+                }
             }
             (false, true) => figures.refused += 1,
             (_, false) => {}

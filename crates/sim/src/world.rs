@@ -46,6 +46,7 @@ use crate::selected::Selected;
 use crate::server::{Figures, Power, Server};
 use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
+use crate::written::Written;
 use budgets::{Budgets, Watched};
 pub use by_hand::FieldValidation;
 use evictions::Sentences;
@@ -354,6 +355,16 @@ impl World {
     /// What happened when.
     pub const fn timeline(&self) -> &Timeline {
         &self.timeline
+    }
+
+    /// From now on writes are counted by object.
+    pub(crate) fn count_by_object(&self) {
+        self.server.count_by_object();
+    }
+
+    /// What was written to each object since then.
+    pub(crate) fn written(&self) -> Written {
+        self.server.written()
     }
 
     /// What was asked of the API.
