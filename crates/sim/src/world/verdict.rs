@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
-use rekindle_controllers::{Kind, NamespacedName, Object, owners};
+use rekindle_controllers::{Kind, NamespacedName, Object, avoidance, owners};
 use rekindle_operator::kinds;
 use rekindle_types::pods::{is_finished, is_ready};
 use rekindle_types::v1alpha1::{ReplacementStep, Rung};
@@ -248,7 +248,8 @@ impl World {
         all
     }
 
-    /// Each workload: how many of its pods are ready, and what they run.
+    /// Each workload: how many of its pods are ready, and what they run. Of nodes that they keep away from how many: which those are
+    /// depends on where the pods were, which may be a matter of milliseconds.
     pub fn end_state(&self) -> BTreeMap<String, String> {
         let mut state: BTreeMap<String, (usize, String)> = BTreeMap::new();
         for pod in self.server.pods() {
@@ -259,10 +260,22 @@ impl World {
             );
             let entry = state.entry(of).or_default();
             entry.0 += usize::from(is_ready(&pod) || is_finished(&pod));
-            entry.1 = format!("{:?}", pod.metadata.annotations);
+            let annotations = pod.metadata.annotations.iter().flatten();
+            let annotations: BTreeMap<&String, String> = annotations
+                .map(|(key, value)| match key.as_str() {
+                    avoidance::ANNOTATION => (key, format!("{} nodes", count_of(value))),
+                    _ => (key, value.clone()),
+                })
+                .collect();
+            entry.1 = format!("{annotations:?}");
         }
         state.into_iter().map(|(of, (ready, what))| (of, format!("{ready} {what}"))).collect()
     }
+}
+
+/// How many nodes the annotation names.
+fn count_of(avoided: &str) -> usize {
+    serde_json::from_str(avoided).map_or(0, |nodes: BTreeMap<String, String>| nodes.len())
 }
 
 /// When it was made, as the API's clock had it.
