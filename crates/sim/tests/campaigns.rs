@@ -1,4 +1,4 @@
-//! Campaigns under faults. Many more seeds: `cargo xtask sim --seeds 1..10000`.
+//! Campaigns under faults. Many more seeds: `cargo xtask sim --seeds 1..1000`.
 #![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
 
 use std::collections::BTreeMap;
