@@ -42,10 +42,10 @@ pub fn first_match(rules: &[RestartRule], code: i32) -> Option<RuleAction> {
 
 /// Whether a container that ended with this code stays as it is: no rule answers that, and its policy, or else that of its pod, does not
 /// start it again.
-pub fn stays_ended(container: &Container, of_pod: Option<&str>, code: i32) -> bool {
+pub fn stays_ended(container: &impl AnyContainer, of_pod: Option<&str>, code: i32) -> bool {
     let is_answered = first_match(&rules_of(container), code).is_some();
     !is_answered
-        && match container.restart_policy.as_deref().or(of_pod) {
+        && match container.restart_policy().or(of_pod) {
             Some("Never") => true,
             Some("OnFailure") => code == 0,
             Some(_) | None => false,
