@@ -2,6 +2,7 @@
 //! Kubernetes users know, and the objects of the `rekindle.dev/v1alpha1` API. No IO, no clock, no randomness.
 #![forbid(unsafe_code)]
 
+mod amounts;
 pub mod backoff;
 mod causes;
 pub mod cron;

@@ -11,8 +11,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::held;
-use crate::resources::{Amounts, requests};
+use crate::amounts::{Amounts, requests};
 
 /// A pod, however it is held: as the API has it, or as [`held::Pod`](crate::held::Pod).
 pub trait AnyPod {
@@ -132,14 +131,10 @@ macro_rules! any_pod {
     };
 }
 any_pod!(Pod, PodSpec, as_ref, node_of_spec);
-any_pod!(held::Pod, held::PodSpec, as_deref, node_beside_spec);
+pub(crate) use any_pod;
 
 fn node_of_spec(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
-}
-
-fn node_beside_spec(pod: &held::Pod) -> Option<&str> {
-    pod.node_name.as_deref()
 }
 
 impl AnySpec for PodSpec {
@@ -178,42 +173,6 @@ impl AnySpec for PodSpec {
     }
 }
 
-impl AnySpec for held::PodSpec {
-    type Container = held::Container;
-
-    fn containers(&self) -> &[held::Container] {
-        &self.containers
-    }
-
-    fn init_containers(&self) -> &[held::Container] {
-        &self.init_containers
-    }
-
-    fn has_ephemeral(&self, name: &str) -> bool {
-        self.ephemeral_containers.iter().any(|ephemeral| ephemeral == name)
-    }
-
-    fn node_selector(&self) -> Option<&BTreeMap<String, String>> {
-        Some(&self.node_selector)
-    }
-
-    fn affinity(&self) -> Option<&Affinity> {
-        self.affinity.as_deref()
-    }
-
-    fn tolerations(&self) -> &[Toleration] {
-        &self.tolerations
-    }
-
-    fn requests(&self) -> Cow<'_, Amounts> {
-        Cow::Borrowed(&self.requests)
-    }
-
-    fn overhead(&self) -> Cow<'_, Amounts> {
-        Cow::Borrowed(&self.overhead)
-    }
-}
-
 impl AnyContainer for Container {
     fn name(&self) -> &str {
         &self.name
@@ -229,24 +188,6 @@ impl AnyContainer for Container {
 
     fn requests(&self) -> Cow<'_, Amounts> {
         Cow::Owned(requests(self.resources.as_ref()))
-    }
-}
-
-impl AnyContainer for held::Container {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn restart_policy(&self) -> Option<&str> {
-        self.restart_policy.as_deref()
-    }
-
-    fn restart_policy_rules(&self) -> &[ContainerRestartRule] {
-        &self.restart_policy_rules
-    }
-
-    fn requests(&self) -> Cow<'_, Amounts> {
-        Cow::Borrowed(&self.requests)
     }
 }
 

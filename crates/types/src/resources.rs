@@ -4,17 +4,13 @@
 //! (b) each init container with the sidecars that started before it. KEP-2837: `spec.resources` takes the place of the sum for
 //! the resources it names. KEP-1287: while a resize is under way, the largest of desired, allocated and actual counts.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
-use crate::Quantity;
+use crate::amounts::requests;
+pub use crate::amounts::{Amounts, ResourceList};
 use crate::pods::{AnyContainer, AnyPod, AnySpec, Granted, condition};
-
-/// A resource name with its amount, as in `limits`.
-pub type ResourceList = BTreeMap<String, ApiQuantity>;
 
 /// The condition of a pod whose resources in the spec are not granted.
 pub const RESIZE_PENDING: &str = "PodResizePending";
@@ -24,86 +20,6 @@ pub const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 pub const INFEASIBLE: &str = "Infeasible";
 /// The reason of [`RESIZE_PENDING`] when the node has no room for them now.
 pub const DEFERRED: &str = "Deferred";
-
-/// Amounts by resource name. What is absent is zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Amounts(Vec<(Name, Quantity)>); // few, in the order of their names
-
-/// A resource's name; those that nearly all are need no memory of their own, as a scheduler adds up pod after pod.
-type Name = Cow<'static, str>;
-
-fn name_of(text: &str) -> Name {
-    match text {
-        "cpu" => Cow::Borrowed("cpu"),
-        "memory" => Cow::Borrowed("memory"),
-        "ephemeral-storage" => Cow::Borrowed("ephemeral-storage"),
-        "pods" => Cow::Borrowed("pods"),
-        other => Cow::Owned(other.to_owned()),
-    }
-}
-
-impl Amounts {
-    /// Those of a list. What cannot be read counts as absent: validation lets none in.
-    pub fn read(list: Option<&ResourceList>) -> Self {
-        let read =
-            |(name, text): (&String, &ApiQuantity)| Some((name_of(name), text.0.parse().ok()?));
-        let mut amounts = Vec::with_capacity(list.map_or(0, BTreeMap::len));
-        amounts.extend(list.into_iter().flatten().filter_map(read));
-        Self(amounts)
-    }
-
-    /// The amount of one resource.
-    pub fn get(&self, name: &str) -> Quantity {
-        self.place(name).map_or_else(|_| Quantity::default(), |index| self.0[index].1)
-    }
-
-    /// Whether it is named, be it with zero.
-    pub fn names(&self, name: &str) -> bool {
-        self.place(name).is_ok()
-    }
-
-    /// All that are named.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
-        self.0.iter().map(|(name, amount)| (name.as_ref(), *amount))
-    }
-
-    /// Adds another. What it does not name yet is taken as it is, so that it is written in the same suffixes.
-    pub fn add(&mut self, other: &Self) {
-        self.merge(other, Quantity::saturating_add);
-    }
-
-    /// Raises each to what the other has of it, where that is more.
-    pub fn raise_to(&mut self, other: &Self) {
-        self.merge(other, |own, others| if own.millis() < others.millis() { others } else { own });
-    }
-
-    /// Takes the other's amounts of what it does not name itself.
-    fn fill(mut self, other: &Self) -> Self {
-        self.merge(other, |own, _| own);
-        self
-    }
-
-    /// Takes the other's amounts in place of its own, where the other names them.
-    fn replace_by(&mut self, other: &Self) {
-        let mut of_pods = other.clone();
-        of_pods.0.retain(|(name, _)| is_pod_level(name));
-        self.merge(&of_pods, |_, others| others);
-    }
-
-    fn place(&self, name: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(own, _)| own.as_ref().cmp(name))
-    }
-
-    /// What both name is what `both` makes of it.
-    fn merge(&mut self, other: &Self, both: impl Fn(Quantity, Quantity) -> Quantity) {
-        for (name, amount) in &other.0 {
-            match self.place(name) {
-                Ok(index) => self.0[index].1 = both(self.0[index].1, *amount),
-                Err(index) => self.0.insert(index, (name.clone(), *amount)),
-            }
-        }
-    }
-}
 
 /// Whether a resource can be given for a pod as a whole (KEP-2837).
 pub fn is_pod_level(name: &str) -> bool {
@@ -145,7 +61,7 @@ pub fn pod_requests(spec: &impl AnySpec) -> Amounts {
 fn spec_requests<S: AnySpec>(spec: &S, unsaid: &Amounts) -> Amounts {
     let of_container = |container: &S::Container| container.requests().into_owned().fill(unsaid);
     let mut total = sum_over_containers(spec, of_container);
-    total.replace_by(&spec.requests());
+    total.replace_by(&spec.requests().into_owned().of_names(is_pod_level));
     total.add(&spec.overhead());
     total
 }
@@ -182,7 +98,7 @@ pub fn pod_usage_with<P: AnyPod>(pod: &P, unsaid: &Amounts) -> Amounts {
         let wanted = |container: &Container<P>| container.requests().into_owned().fill(unsaid);
         total.raise_to(&sum_over_containers(spec, wanted));
     }
-    total.replace_by(&pod_level_usage(spec, pod.granted(), is_infeasible));
+    total.replace_by(&pod_level_usage(spec, pod.granted(), is_infeasible).of_names(is_pod_level));
     total.add(&spec.overhead());
     total
 }
@@ -203,13 +119,7 @@ fn pod_level_usage(spec: &impl AnySpec, granted: Granted<'_>, is_infeasible: boo
         known.raise_to(&wanted);
     }
     // only what the pod has of its own
-    known.0.retain(|(name, _)| wanted.names(name));
-    known
-}
-
-/// `requests` of what a pod or container is given.
-pub(crate) fn requests(resources: Option<&ResourceRequirements>) -> Amounts {
-    Amounts::read(resources.and_then(|resources| resources.requests.as_ref()))
+    known.of_names(|name| wanted.names(name))
 }
 
 /// Why a resize is not granted, if one is not.

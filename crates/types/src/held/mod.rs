@@ -6,6 +6,7 @@
 //!
 //! A pod without a controller keeps its spec whole: nobody else could create it again.
 
+mod any;
 mod spec;
 mod status;
 

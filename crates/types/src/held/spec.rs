@@ -12,9 +12,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::amounts::{Amounts, requests};
 use crate::digest::fold;
 use crate::owners::controller_of;
-use crate::resources::{Amounts, is_sidecar, requests};
+use crate::resources::is_sidecar;
 use crate::revisions::{Mark, mark_of};
 use crate::service_account;
 

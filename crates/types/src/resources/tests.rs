@@ -1,4 +1,5 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::*;
 
