@@ -86,7 +86,10 @@ impl PodCore {
     fn conclude_restart_for(&mut self, cause: &EndCause) {
         let (phase, message) = match cause {
             EndCause::Deleted => (PodRestartPhase::Failed, "the pod is being deleted".to_owned()),
-            EndCause::Completed if self.work_is_done() && self.is_initialized() => {
+            // an agent that died while it told of the end finds the pod declared finished
+            EndCause::Completed | EndCause::DeclaredFinished
+                if self.work_is_done() && self.is_initialized() =>
+            {
                 (PodRestartPhase::Succeeded, "the containers ran to completion".to_owned())
             }
             EndCause::Completed => {

@@ -200,3 +200,17 @@ fn an_end_that_only_the_status_knows_is_the_one_that_was_asked_for() {
     heal(&mut world);
     check_rest(&world, End::NotAsked);
 }
+
+/// P1: the machine goes down, the pod is over, and the agent dies when it has told of the restart and not finished: the outcome stays.
+#[test]
+fn how_a_restart_ended_stays_when_the_agent_dies_while_it_tells_that_the_pod_is_over() {
+    let shape = Shape { policy: "Never", inits: 0, sidecars: 1, regular: 1, care: Care::None };
+    let mut world = play(shape.pod(), &[]);
+    heal(&mut world);
+    let restart = Happening::RestartOne(1, "side0");
+    for step in [restart, Happening::Reboot, Happening::Poll, Happening::Poll] {
+        happen(&mut world, &step);
+    }
+    happen(&mut world, &Happening::AgentCrash);
+    heal(&mut world); // which checks that what was told of a restart does not change
+}
