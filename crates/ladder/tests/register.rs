@@ -86,18 +86,8 @@ fn restart() -> impl Strategy<Value = PodRestart> {
                 .filter(|step| *step != ReplacementStep::Held)
                 .map(|_| ago(secs.saturating_sub(late)).to_time());
             let replacement = step.map(|step| PodReplacement {
-                step,
-                since: NOW.to_time(),
-                pod_uid: format!("uid-{pod}"),
-                node_name: "n1".to_owned(),
-                held_by: None,
-                held_since: None,
-                deadline: None,
-                workload_uid: None,
-                avoid_node_until: None,
-                pod: None,
-                new_pod_name: None,
                 new_pod_uid: (step == ReplacementStep::Starting).then(|| format!("uid-{new_pod}")),
+                ..PodReplacement::new(step, NOW.to_time(), format!("uid-{pod}"), "n1".to_owned())
             });
             restart.status = Some(PodRestartStatus {
                 phase,
@@ -262,20 +252,7 @@ fn replacing(name: &str, made_secs_ago: u64, step: ReplacementStep, secs_ago: u6
     restart.status = Some(PodRestartStatus {
         phase: Some(PodRestartPhase::Running),
         started_at: begun,
-        replacement: Some(PodReplacement {
-            step,
-            since,
-            pod_uid: format!("uid-{name}"),
-            node_name: "n1".to_owned(),
-            held_by: None,
-            held_since: None,
-            deadline: None,
-            workload_uid: None,
-            avoid_node_until: None,
-            pod: None,
-            new_pod_name: None,
-            new_pod_uid: None,
-        }),
+        replacement: Some(PodReplacement::new(step, since, format!("uid-{name}"), "n1".to_owned())),
         ..PodRestartStatus::default()
     });
     restart

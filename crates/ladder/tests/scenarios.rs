@@ -291,20 +291,8 @@ impl Player {
         let status = status.expect("it was taken up");
         status.message = Some(why.to_owned());
         status.started_at = None;
-        status.replacement = Some(PodReplacement {
-            step: ReplacementStep::Held,
-            since,
-            pod_uid,
-            node_name: "n1".to_owned(),
-            held_by: None,
-            held_since: None,
-            deadline: None,
-            workload_uid: None,
-            avoid_node_until: None,
-            pod: None,
-            new_pod_name: None,
-            new_pod_uid: None,
-        });
+        status.replacement =
+            Some(PodReplacement::new(ReplacementStep::Held, since, pod_uid, "n1".to_owned()));
     }
 
     fn set_peers(&mut self, options: &BTreeMap<String, String>) {

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod};
+use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use rekindle_net::{HostPort, PortProtocol};
 use rekindle_runtime::Namespace;
-use rekindle_types::pods::is_finished;
+use rekindle_types::pods::{AnySpec, is_finished};
 
 use crate::container_spec::pod_namespaces;
 
@@ -24,11 +24,8 @@ pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
 
 /// The ports of sidecars and regular containers.
 fn named_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
-    let sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
-    pod.spec.iter().flat_map(move |spec| {
-        let sidecars = spec.init_containers.iter().flatten().filter(sidecar);
-        sidecars.chain(&spec.containers).flat_map(|container| container.ports.iter().flatten())
-    })
+    let containers = pod.spec.iter().flat_map(AnySpec::lasting);
+    containers.flat_map(|container| container.ports.iter().flatten())
 }
 
 fn host_port(port: &ContainerPort) -> Option<HostPort> {

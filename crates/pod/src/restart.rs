@@ -53,9 +53,7 @@ impl PodCore {
         }
         if let Some(refusal) = self.refusal(&request) {
             let RestartRequest { id, .. } = request;
-            self.report(id.clone(), PodRestartPhase::Refused, refusal.clone(), self.now);
-            self.remember(id, PodRestartPhase::Refused, refusal);
-            return;
+            return self.conclude_request(id, PodRestartPhase::Refused, refusal);
         }
         let left = self.still_stopping(&request);
         self.supersede(&request.name);
@@ -349,8 +347,7 @@ impl PodCore {
         let Some(restart) = self.restart.take() else { return };
         match restart.cause {
             RestartCause::Asked { request: RestartRequest { id, .. } } => {
-                self.report(id.clone(), phase, message.clone(), self.now);
-                self.remember(id, phase, message);
+                self.conclude_request(id, phase, message);
             }
             RestartCause::Rule { .. } => self.keep(Keep::Now),
         }
@@ -362,8 +359,9 @@ impl PodCore {
         self.outbox.note(Action::ReportRestart { id, phase, message, at });
     }
 
-    /// So that the request, told again, is told how it went.
-    pub(crate) fn remember(&mut self, id: String, phase: PodRestartPhase, message: String) {
+    /// A request is over. It is remembered how, so that the same request, told again, is told so again.
+    pub(crate) fn conclude_request(&mut self, id: String, phase: PodRestartPhase, message: String) {
+        self.report(id.clone(), phase, message.clone(), self.now);
         if self.recent_restarts.len() == RECENT_RESTARTS {
             self.recent_restarts.remove(0);
         }

@@ -43,8 +43,7 @@ impl PodCore {
 
     fn fail_superseded(&mut self, request: RestartRequest, by: &str) {
         let message = format!("superseded by {by} before all containers were running");
-        self.report(request.id.clone(), PodRestartPhase::Failed, message.clone(), self.now);
-        self.remember(request.id, PodRestartPhase::Failed, message);
+        self.conclude_request(request.id, PodRestartPhase::Failed, message);
     }
 
     /// Those that have what they asked for have succeeded.
@@ -61,8 +60,7 @@ impl PodCore {
             let message = texts::done_by(&request, &by);
             let event = texts::restarted(&request, self.named(&request), &message);
             self.emit(event);
-            self.report(request.id.clone(), PodRestartPhase::Succeeded, message.clone(), self.now);
-            self.remember(request.id, PodRestartPhase::Succeeded, message);
+            self.conclude_request(request.id, PodRestartPhase::Succeeded, message);
             self.moved = true;
         }
     }
@@ -81,8 +79,7 @@ impl PodCore {
     /// The pod is over: so are they.
     pub(crate) fn conclude_superseded(&mut self, phase: PodRestartPhase, message: &str) {
         for SupersededRestart { request, .. } in std::mem::take(&mut self.superseded) {
-            self.report(request.id.clone(), phase, message.to_owned(), self.now);
-            self.remember(request.id, phase, message.to_owned());
+            self.conclude_request(request.id, phase, message.to_owned());
         }
     }
 }

@@ -53,6 +53,11 @@ pub trait AnySpec {
     fn requests(&self) -> Cow<'_, Amounts>;
     /// `overhead`.
     fn overhead(&self) -> Cow<'_, Amounts>;
+    /// The containers that run as long as the pod does, sidecars among them.
+    fn lasting(&self) -> impl Iterator<Item = &Self::Container> {
+        let sidecars = self.init_containers().iter().filter(|init| init.is_sidecar());
+        self.containers().iter().chain(sidecars)
+    }
 }
 
 /// A container or init container of a spec, however it is held.
@@ -65,6 +70,10 @@ pub trait AnyContainer {
     fn restart_policy_rules(&self) -> &[ContainerRestartRule];
     /// `resources.requests`.
     fn requests(&self) -> Cow<'_, Amounts>;
+    /// Whether it is a sidecar, as an init container that is always restarted is (KEP-753).
+    fn is_sidecar(&self) -> bool {
+        self.restart_policy() == Some("Always")
+    }
 }
 
 /// Resources as a status tells of them.

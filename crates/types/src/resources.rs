@@ -26,18 +26,13 @@ pub fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// Whether an init container is a sidecar (KEP-753).
-pub fn is_sidecar(container: &impl AnyContainer) -> bool {
-    container.restart_policy() == Some("Always")
-}
-
 /// What the containers need at most at one time, of what `of` says of each.
 pub fn sum_over_containers<S: AnySpec>(spec: &S, of: impl Fn(&S::Container) -> Amounts) -> Amounts {
     let mut sidecars = Amounts::default();
     let mut initializing = Amounts::default();
     for container in spec.init_containers() {
         let mut own = of(container);
-        if is_sidecar(container) {
+        if container.is_sidecar() {
             sidecars.add(&own);
             initializing.raise_to(&sidecars);
         } else {

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::ContainerPort;
 use rekindle_types::held::Pod;
+use rekindle_types::pods::AnySpec;
 
 use super::NodeState;
 

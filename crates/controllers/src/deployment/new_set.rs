@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::revisions::TEMPLATE_HASH_LABEL;
 use serde_json::json;
 
 use super::conditions::{self, Truth};
 use super::fenceposts::{self, Strategy};
 use super::rollout::{DeploymentWrite, Rollout};
-use super::template::HASH_LABEL;
 use super::{annotations, status};
 use crate::plan::{Part, Report, Step, Write};
 use crate::{Kind, NamespacedName, ObjectId, names, owners};
@@ -168,11 +168,11 @@ impl Rollout<'_> {
         let spec = self.deployment.spec.clone();
         let mut template = spec.template;
         let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
-        labels.insert(HASH_LABEL.to_owned(), hash.to_owned());
+        labels.insert(TEMPLATE_HASH_LABEL.to_owned(), hash.to_owned());
         let labels = labels.clone();
         let mut selector = spec.selector;
         let match_labels = selector.match_labels.get_or_insert_default();
-        match_labels.insert(HASH_LABEL.to_owned(), hash.to_owned());
+        match_labels.insert(TEMPLATE_HASH_LABEL.to_owned(), hash.to_owned());
         let owner = owners::controller_reference(Kind::Deployment, &self.deployment.metadata);
         ReplicaSet {
             metadata: ObjectMeta {

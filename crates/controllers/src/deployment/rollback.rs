@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use rekindle_types::revisions::TEMPLATE_HASH_LABEL;
 
 use super::annotations;
-use super::template::{HASH_LABEL, has_template};
+use super::template::has_template;
 use crate::{Object, View, owners};
 
 /// Of a ReplicaSet: since when it is known that the revision can be healthy.
@@ -96,7 +97,7 @@ pub(crate) fn at(deployment: &Deployment, set: &ReplicaSet) -> Deployment {
     let mut deployment = deployment.clone();
     let mut template = set.spec.template.clone().unwrap_or_default();
     if let Some(labels) = template.metadata.as_mut().and_then(|meta| meta.labels.as_mut()) {
-        labels.remove(HASH_LABEL);
+        labels.remove(TEMPLATE_HASH_LABEL);
     }
     deployment.spec.template = template;
     deployment

@@ -3,9 +3,7 @@
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-/// The label that tells the pods of one template from those of another.
-pub(super) const HASH_LABEL: &str = rekindle_types::revisions::TEMPLATE_HASH_LABEL;
+use rekindle_types::revisions::TEMPLATE_HASH_LABEL;
 
 /// True when the ReplicaSet was made from this template.
 pub(super) fn has_template(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
@@ -17,6 +15,6 @@ pub(super) fn has_template(set: &ReplicaSet, template: &PodTemplateSpec) -> bool
 fn without_hash(template: &PodTemplateSpec) -> ObjectMeta {
     let mut meta = template.metadata.clone().unwrap_or_default();
     let labels = meta.labels.get_or_insert_default();
-    labels.remove(HASH_LABEL);
+    labels.remove(TEMPLATE_HASH_LABEL);
     meta
 }

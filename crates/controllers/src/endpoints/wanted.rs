@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::held::Pod;
+use rekindle_types::pods::AnySpec;
 
 use crate::{NamespacedName, View, pods};
 

@@ -220,22 +220,19 @@ impl Job<'_> {
             _ => None,
         };
         let before = self.restart.status.as_ref().and_then(|status| status.replacement.as_ref());
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let node = pods::node(pod).unwrap_or_default().to_owned();
         PodReplacement {
-            step,
-            since: self.now.to_time(),
             held_by: before.and_then(|before| before.held_by),
             held_since: before.and_then(|before| before.held_since.clone()),
             deadline: match step {
                 ReplacementStep::Evicting => Some(self.deadline_from_now()),
                 ReplacementStep::Held | ReplacementStep::Starting => None,
             },
-            pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
-            node_name: pods::node(pod).unwrap_or_default().to_owned(),
             workload_uid: workload,
             avoid_node_until: avoid_until.map(Tick::to_time),
             pod: naked,
-            new_pod_name: None,
-            new_pod_uid: None,
+            ..PodReplacement::new(step, self.now.to_time(), uid, node)
         }
     }
 

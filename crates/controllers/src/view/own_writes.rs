@@ -6,8 +6,9 @@
 //! - an object we deleted does not come back through an older event, and one that a watch saw go does not come back through a
 //!   late answer;
 //! - a list that does not show an object we wrote does not remove it, but makes it doubtful;
-//! - a pod we bound (or are binding) counts on its node, and one we expect on a node keeps its room there, although its object does not say so yet, and one we evicted counts as
-//!   terminating: an older event must not make its replacement look like one pod too many.
+//! - a pod we bound (or are binding) counts on its node, and one we expect on a node keeps its room there, although its object
+//!   does not say so yet;
+//! - one we evicted counts as terminating: an older event must not make its replacement look like one pod too many.
 //!
 //! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our store guarantees.
 
@@ -35,21 +36,13 @@ pub(super) enum AssumedPlace {
 impl AssumedPlace {
     /// What a write says about a pod's place, if anything: the pod, its UID, and where.
     pub(super) fn of(write: &Write) -> Option<(&ObjectId, &str, Self)> {
-        match write {
-            Write::Bind { pod, uid, node } => Some((pod, uid, Self::Bound(node.clone()))),
-            Write::Nominate { pod, uid, node } => Some((pod, uid, Self::Expected(node.clone()))),
-            Write::Create(_)
-            | Write::TryCreate(_)
-            | Write::Update(_)
-            | Write::UpdateStatus(_)
-            | Write::Patch { .. }
-            | Write::Delete(_)
-            | Write::DeleteAll { .. }
-            | Write::Evict(_)
-            | Write::Finalize(_)
-            | Write::CheckAbsent { .. }
-            | Write::CheckEmpty { .. } => None,
+        if let Write::Bind { pod, uid, node } = write {
+            return Some((pod, uid, Self::Bound(node.clone())));
         }
+        if let Write::Nominate { pod, uid, node } = write {
+            return Some((pod, uid, Self::Expected(node.clone())));
+        }
+        None
     }
 
     /// Whether the pod says so itself. One that is bound is not expected anywhere.

@@ -232,7 +232,6 @@ fn belongs_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool 
     of.is_some() && of == claim.metadata.uid.as_deref()
 }
 
-/// The metadata that makes a patch hold for this very object as it was looked at.
 fn is_protected(object: &Object, finalizer: &str) -> bool {
     owners::has_finalizer(object.meta(), finalizer)
 }

@@ -3,7 +3,8 @@
 //! amounts for the pod as a whole KEP-2837.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
-use rekindle_types::resources::{Amounts, is_sidecar, qos_class_of, sum_over_containers};
+use rekindle_types::pods::AnyContainer;
+use rekindle_types::resources::{Amounts, qos_class_of, sum_over_containers};
 
 use crate::shutdown::CRITICAL_PRIORITY;
 
@@ -47,7 +48,7 @@ fn of_burstable(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i32
 
 fn is_sidecar_of(spec: &PodSpec, container: &Container) -> bool {
     let mut initial = spec.init_containers.iter().flatten();
-    is_sidecar(container) && initial.any(|one| one.name == container.name)
+    container.is_sidecar() && initial.any(|one| one.name == container.name)
 }
 
 /// What the pod as a whole asks for beyond its containers, in equal parts to all of them.

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_runtime::Resources;
 use rekindle_types::Quantity;
+use rekindle_types::pods::AnyContainer;
 
 /// The smallest weight a cgroup takes.
 const SHARES_MIN: u64 = 2;
@@ -110,8 +111,7 @@ fn pod_amounts(spec: &PodSpec) -> Amounts {
     let mut while_initializing = Amounts::nothing();
     for container in spec.init_containers.iter().flatten() {
         let own = Amounts::of(container.resources.as_ref());
-        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
-        if is_sidecar {
+        if container.is_sidecar() {
             sidecars = sidecars.plus(own);
             while_initializing = while_initializing.or_more(sidecars);
         } else {

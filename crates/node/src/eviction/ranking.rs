@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_types::Quantity;
+use rekindle_types::pods::AnyContainer;
 
 use super::figures::PodFigures;
 use super::signal::Resource;
@@ -41,7 +42,7 @@ pub(crate) fn request_of_pod(pod: &Pod, resource: Resource) -> u64 {
     let mut peak = 0_u64;
     for container in spec.init_containers.iter().flatten() {
         let own = request(container, resource);
-        if container.restart_policy.as_deref() == Some("Always") {
+        if container.is_sidecar() {
             sidecars = sidecars.saturating_add(own);
             peak = peak.max(sidecars);
         } else {

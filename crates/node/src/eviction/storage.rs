@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rekindle_types::Quantity;
+use rekindle_types::pods::AnyContainer;
 
 use super::figures::PodFigures;
 use super::messages;
@@ -104,7 +105,7 @@ fn pod_limit(spec: &PodSpec) -> Option<u64> {
     };
     for container in spec.init_containers.iter().flatten() {
         let with_sidecars = add(sidecars, limit(container));
-        if container.restart_policy.as_deref() == Some("Always") {
+        if container.is_sidecar() {
             sidecars = with_sidecars;
         }
         peak = peak.max(with_sidecars);

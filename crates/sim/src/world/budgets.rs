@@ -261,19 +261,11 @@ mod tests {
         request.metadata.name = Some(format!("{pod}-recreate"));
         request.metadata.creation_timestamp = Some(NOW.to_time());
         request.spec.pod_uid = Some(pod.to_owned());
+        let step = ReplacementStep::Starting;
         let replacement = new_pod.map(|new_pod| PodReplacement {
-            step: ReplacementStep::Starting,
-            since: NOW.to_time(),
-            pod_uid: pod.to_owned(),
-            node_name: "node-0".to_owned(),
-            held_by: None,
-            held_since: None,
-            deadline: None,
-            workload_uid: None,
-            avoid_node_until: None,
-            pod: None,
             new_pod_name: Some(new_pod.to_owned()),
             new_pod_uid: Some(new_pod.to_owned()),
+            ..PodReplacement::new(step, NOW.to_time(), pod.to_owned(), "node-0".to_owned())
         });
         request.status = Some(PodRestartStatus {
             phase: Some(PodRestartPhase::Running),

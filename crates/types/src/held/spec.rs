@@ -15,7 +15,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::amounts::{Amounts, requests};
 use crate::digest::fold;
 use crate::owners::controller_of;
-use crate::resources::is_sidecar;
 use crate::revisions::{Mark, mark_of};
 use crate::service_account;
 
@@ -177,12 +176,6 @@ impl PodSpec {
         share(&mut self.containers, &other.containers);
         share(&mut self.init_containers, &other.init_containers);
         share(&mut self.tolerations, &other.tolerations);
-    }
-
-    /// The containers that run as long as the pod does, sidecars among them.
-    pub fn lasting(&self) -> impl Iterator<Item = &Container> {
-        let sidecars = self.init_containers.iter().filter(|container| is_sidecar(*container));
-        self.containers.iter().chain(sidecars)
     }
 
     /// All of it, where that is kept.

@@ -2,7 +2,6 @@
 
 use super::{PodRestartSpec, Rung};
 use crate::pods::{AnyContainer, AnySpec};
-use crate::resources::is_sidecar;
 use crate::validation::{FieldError, Path, invalid_each, names};
 
 /// Only the rung Container restarts one container by itself; it is named as containers are. An empty name is none, and not all of them:
@@ -24,7 +23,7 @@ pub fn not_restartable(spec: &impl AnySpec, pod: &str, name: &str) -> Option<Str
         return None;
     }
     if let Some(init) = inits.iter().find(|init| init.name() == name) {
-        return (!is_sidecar(init)).then(|| {
+        return (!init.is_sidecar()).then(|| {
             format!(
                 "container {name} of pod {pod} is an init container, which runs once and before the others: the rungs Containers and Pod \
                  run it again"
@@ -36,9 +35,7 @@ pub fn not_restartable(spec: &impl AnySpec, pod: &str, name: &str) -> Option<Str
             "container {name} of pod {pod} is an ephemeral container, which is never started again"
         ));
     }
-    let sidecars = inits.iter().filter(|init| is_sidecar(*init));
-    let known: Vec<&str> =
-        spec.containers().iter().chain(sidecars).map(AnyContainer::name).collect();
+    let known: Vec<&str> = spec.lasting().map(AnyContainer::name).collect();
     Some(format!("pod {pod} has no container {name}: it has {}", known.join(", ")))
 }
 

@@ -233,6 +233,26 @@ pub struct PodReplacement {
     pub new_pod_uid: Option<String>,
 }
 
+impl PodReplacement {
+    /// Of this pod, which is on this node, at this step.
+    pub fn new(step: ReplacementStep, since: Time, pod_uid: String, node_name: String) -> Self {
+        Self {
+            step,
+            since,
+            held_by: None,
+            held_since: None,
+            deadline: None,
+            pod_uid,
+            node_name,
+            workload_uid: None,
+            avoid_node_until: None,
+            pod: None,
+            new_pod_name: None,
+            new_pod_uid: None,
+        }
+    }
+}
+
 /// The steps of a replacement: Held ⇄ Evicting → Starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "dev.rekindle.v1alpha1.ReplacementStep")]

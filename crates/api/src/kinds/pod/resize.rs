@@ -3,7 +3,8 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::resources::{is_sidecar, qos_class};
+use rekindle_types::pods::AnyContainer;
+use rekindle_types::resources::qos_class;
 
 use crate::registry::field_error::FieldError;
 use crate::validation::quantities::ResourceList;
@@ -108,7 +109,7 @@ fn init_containers(to: &PodSpec, from: &PodSpec, field: &Path) -> Vec<FieldError
     let mut errors = Vec::new();
     for (index, (new, old)) in pairs.enumerate() {
         let field = field.index(index);
-        if is_sidecar(old) {
+        if old.is_sidecar() {
             errors.extend(container(new, old, &field));
         } else if new.resources != old.resources {
             errors.push(FieldError::forbidden(

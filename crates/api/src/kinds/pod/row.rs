@@ -4,10 +4,10 @@
 //! case in the tests.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
+    ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
 use rekindle_types::Tick;
-use rekindle_types::pods;
+use rekindle_types::pods::{self, AnyContainer, AnySpec};
 
 use crate::registry::resource::{Cell, Column};
 use crate::table::{AGE, NAME, age, column, human, or_none, wide};
@@ -73,10 +73,9 @@ struct Summary {
 
 impl Summary {
     fn of(spec: &PodSpec, status: &PodStatus) -> Self {
-        let sidecars = items(spec.init_containers.as_ref()).iter().filter(|c| is_sidecar(c));
         let mut summary = Self {
             ready: 0,
-            total: spec.containers.len() + sidecars.count(),
+            total: spec.lasting().count(),
             restarts: 0,
             restarted_at: None,
             reason: base_reason(status),
@@ -93,7 +92,7 @@ impl Summary {
         let containers = items(spec.init_containers.as_ref());
         for (index, status) in items(status.init_container_statuses.as_ref()).iter().enumerate() {
             self.count_restarts(status);
-            let sidecar = containers.iter().any(|c| c.name == status.name && is_sidecar(c));
+            let sidecar = containers.iter().any(|c| c.name == status.name && c.is_sidecar());
             let state = status.state.as_ref();
             let terminated = state.and_then(|state| state.terminated.as_ref());
             let waiting = state.and_then(|state| state.waiting.as_ref());
@@ -119,7 +118,7 @@ impl Summary {
         self.restarted_at = None;
         for init in items(status.init_container_statuses.as_ref()) {
             let containers = items(spec.init_containers.as_ref());
-            if containers.iter().any(|c| c.name == init.name && is_sidecar(c)) {
+            if containers.iter().any(|c| c.name == init.name && c.is_sidecar()) {
                 self.count_restarts(init);
             }
         }
@@ -206,8 +205,4 @@ fn readiness_gates(spec: &PodSpec, status: &PodStatus) -> String {
 fn condition_is_true(status: &PodStatus, type_: &str) -> bool {
     let is = |condition: &PodCondition| condition.type_ == type_ && condition.status == "True";
     items(status.conditions.as_ref()).iter().any(is)
-}
-
-fn is_sidecar(container: &Container) -> bool {
-    container.restart_policy.as_deref() == Some("Always")
 }
