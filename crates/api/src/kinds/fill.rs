@@ -1,5 +1,7 @@
-//! Filling what the user left out. In the Kubernetes API an absent field, an empty text, a zero and an empty list are the
-//! same wherever the Go type is no pointer; these functions treat them so.
+//! Filling what the user left out. In the Kubernetes API an absent field, an empty text, a zero, an empty list and an empty map are
+//! the same wherever the Go type is no pointer; these functions treat them so.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -27,6 +29,13 @@ pub(crate) fn drop_empty_text(slot: &mut Option<String>) {
 /// Makes an empty list absent.
 pub(crate) fn drop_empty_list<T>(slot: &mut Option<Vec<T>>) {
     if slot.as_ref().is_some_and(Vec::is_empty) {
+        *slot = None;
+    }
+}
+
+/// Makes an empty map absent.
+pub(crate) fn drop_empty_map<K, V>(slot: &mut Option<BTreeMap<K, V>>) {
+    if slot.as_ref().is_some_and(BTreeMap::is_empty) {
         *slot = None;
     }
 }

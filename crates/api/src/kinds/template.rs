@@ -8,10 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::ladder_annotations;
 use super::pod::{self, annotations, defaults, validate};
 use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::metadata;
 use crate::validation::{Path, labels, selector, text};
 
-/// Fills the spec of the pods.
+/// Fills the spec of the pods. What says nothing must not look like a change to those who make them.
 pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
+    if let Some(metadata) = &mut template.metadata {
+        metadata::drop_empty(metadata);
+    }
     defaults::pod_spec(template.spec.get_or_insert_default());
 }
 

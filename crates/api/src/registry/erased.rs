@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::decode_error::DecodeError;
 use super::field_error::FieldError;
 use super::resource::{ApiKind, Cell, Column, Context, NameRule, Scope, Subresource};
-use super::strict;
+use super::{metadata, strict};
 
 /// Room for the text of most objects, so that it does not move while it grows.
 const TEXT_BYTES: usize = 4 << 10;
@@ -87,6 +87,7 @@ impl<K: ApiKind> AnyObject for K {
         self.metadata_mut()
     }
     fn set_defaults(&mut self) {
+        metadata::drop_empty(self.metadata_mut());
         ApiKind::set_defaults(self);
     }
     fn prepare_for_create(&mut self, ctx: &Context<'_>) {

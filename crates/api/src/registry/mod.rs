@@ -2,6 +2,7 @@
 
 pub mod decode_error;
 pub mod erased;
+pub(crate) mod metadata;
 pub mod resource;
 pub(crate) mod strict;
 

@@ -68,6 +68,12 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
     fill::drop_empty_list(&mut spec.tolerations);
     fill::drop_empty_list(&mut spec.image_pull_secrets);
     fill::drop_empty_list(&mut spec.host_aliases);
+    fill::drop_empty_list(&mut spec.readiness_gates);
+    fill::drop_empty_list(&mut spec.resource_claims);
+    fill::drop_empty_list(&mut spec.scheduling_gates);
+    fill::drop_empty_list(&mut spec.topology_spread_constraints);
+    fill::drop_empty_map(&mut spec.node_selector);
+    fill::drop_empty_map(&mut spec.overhead);
     fill::text(&mut spec.dns_policy, "ClusterFirst");
     fill::text(&mut spec.restart_policy, "Always");
     fill::text(&mut spec.scheduler_name, "default-scheduler");
@@ -217,6 +223,8 @@ fn resource_field_ref(selector: Option<&mut ResourceFieldSelector>) {
 
 fn canonical_amounts(resources: Option<&mut ResourceRequirements>) {
     let Some(resources) = resources else { return };
+    fill::drop_empty_map(&mut resources.limits);
+    fill::drop_empty_map(&mut resources.requests);
     quantities::canonicalize_list(resources.limits.as_mut());
     quantities::canonicalize_list(resources.requests.as_mut());
 }
