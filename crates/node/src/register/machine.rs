@@ -22,7 +22,7 @@ impl MachineFacts {
     /// Looks at the machine.
     pub(crate) fn read(config: &Config) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let memory_bytes = memory().total_bytes;
+        let memory_bytes = memory_bytes();
         let disk_bytes = disk_bytes(&config.data_dir);
         let whole = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
         let mut capacity = BTreeMap::from([
@@ -69,23 +69,10 @@ fn allocatable_of(
     allocatable
 }
 
-/// Memory of the machine.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Memory {
-    pub(crate) total_bytes: u64,
-}
-
-pub(crate) fn memory() -> Memory {
-    parse_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
-}
-
-/// Reads the text of /proc/meminfo; what is missing is 0.
-pub(crate) fn parse_memory(text: &str) -> Memory {
-    let kilobytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
-    };
-    Memory { total_bytes: kilobytes("MemTotal") * 1024 }
+/// Bytes of memory that the machine has: MemTotal of /proc/meminfo, without the kernel counting all else that stands there.
+pub(crate) fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
 /// Bytes of the file system that `path` lies on.

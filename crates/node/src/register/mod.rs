@@ -10,4 +10,4 @@ mod tests;
 
 pub(crate) use conditions::Fitness;
 pub(crate) use heartbeat::Heartbeat;
-pub(crate) use machine::{MachineFacts, memory};
+pub(crate) use machine::{MachineFacts, memory_bytes};

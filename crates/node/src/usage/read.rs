@@ -23,7 +23,7 @@ use super::walks::Walks;
 use crate::clock::Clock;
 use crate::layout::NodeDirs;
 use crate::pods::{PodIndex, PodView};
-use crate::register::memory;
+use crate::register::memory_bytes;
 
 /// How much is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl<R: Runtime> Reader<R> {
         let now = self.clock.now();
         let ImageFileSystem { capacity_bytes, available_bytes, used_bytes, inodes, inodes_free } =
             self.runtime.image_file_system().await?;
-        let memory_capacity_bytes = memory().total_bytes;
+        let memory_capacity_bytes = memory_bytes();
         let node_fs = files::file_system(self.dirs.root(), now).map_err(|source| {
             RuntimeError::Unavailable {
                 operation: "look at the file system of the node agent",

@@ -14,7 +14,7 @@ use crate::network::PodNetwork;
 use crate::objects::container_references;
 use crate::pods::etc_files;
 use crate::pods::termination_message::create_file;
-use crate::register::memory;
+use crate::register::memory_bytes;
 use crate::volumes::{ensure_sub_path, make_folder, volume_paths};
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
@@ -56,7 +56,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             },
             log_path: self.dirs.log(&container.name, attempt),
             seccomp_profiles: &self.node.dirs.seccomp_profiles(),
-            memory_bytes: memory().total_bytes,
+            memory_bytes: memory_bytes(),
         })
         .map_err(|e| config(e.to_string()))?;
         self.prepare_files(&container.name, attempt, &spec.mounts)?;

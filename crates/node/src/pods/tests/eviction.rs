@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::events;
 use crate::agent::{Handle, Node, StopMode};
 use crate::eviction::{Amount, EvictionPolicy, Kind, Place, Signal, Threshold};
-use crate::register::memory;
+use crate::register::memory_bytes;
 use crate::testing::{World, container, pod, with_volumes};
 
 const MIB: u64 = 1 << 20;
@@ -40,7 +40,7 @@ async fn agent(world: &World, thresholds: Vec<Threshold>) -> Handle {
 
 /// Sets what is left of the machine's memory.
 fn leave(world: &World, bytes: u64) {
-    world.machine.usages().machine_memory_bytes = memory().total_bytes - bytes;
+    world.machine.usages().machine_memory_bytes = memory_bytes() - bytes;
 }
 
 fn node_condition(world: &World, kind: &str) -> Value {
