@@ -282,15 +282,15 @@ impl Server {
         self.kinds.read(&self.api, stored)
     }
 
-    /// A pod behind a stored text, as the API has it; none for another object.
-    pub(crate) fn read_pod(&self, stored: &Stored) -> Option<Arc<Pod>> {
-        self.kinds.pod(&self.api, stored)
+    /// The same, and a pod as the API has it beside it.
+    pub(crate) fn read_both(&self, stored: &Stored) -> Option<(Object, Option<Arc<Pod>>)> {
+        self.kinds.read_both(&self.api, stored)
     }
 
     /// A pod as it is stored.
     pub(crate) fn pod(&self, name: &NamespacedName) -> Option<Arc<Pod>> {
         let stored = self.stored(&ObjectId::new(Kind::Pod, name.clone()))?;
-        self.read_pod(&stored)
+        self.kinds.pod(&self.api, &stored)
     }
 
     /// All pods as they were at a revision; none when that is forgotten.

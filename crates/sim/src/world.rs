@@ -568,7 +568,7 @@ impl World {
             self.breaks(format!("P6: the watch shows revision {revision} after {last}"));
         }
         self.last_revision = revision;
-        let Some(object) = self.server.read(stored) else { return };
+        let Some((object, pod)) = self.server.read_both(stored) else { return };
         match event {
             Stored::Put { .. } => {
                 self.availability.applied(&object);
@@ -589,7 +589,7 @@ impl World {
                     Object::Node(node) => self.sentences.note(self.now, node),
                     _ => {}
                 }
-                match self.server.read_pod(stored) {
+                match pod {
                     Some(pod) => self.tell_pod(&pod),
                     None => self.tell_nodes(&object),
                 }
