@@ -20,8 +20,10 @@ type Tracked = (Value, Vec<String>);
 
 /// Reads one JSON value with nothing after it.
 pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, String> {
+    // checked as a whole, which takes less than to check string by string
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let mut state = State::default();
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Node { state: &mut state }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))

@@ -85,6 +85,18 @@ impl Patch {
         }
     }
 
+    /// Whether it says nothing of this field of the object, or nothing but these fields of it.
+    pub fn says_only(&self, field: &str, known: &[&str]) -> bool {
+        match (&self.format, self.value.get(field)) {
+            (Format::Json(_), _) => false,
+            (Format::Merge | Format::StrategicMerge, None) => true,
+            (Format::Merge | Format::StrategicMerge, Some(Value::Object(said))) => {
+                said.keys().all(|name| known.contains(&name.as_str()))
+            }
+            (Format::Merge | Format::StrategicMerge, Some(_)) => false,
+        }
+    }
+
     /// Whether nothing of what stands at this path is left when it was applied.
     pub fn replaces(&self, path: &[&str]) -> bool {
         let found = path.iter().try_fold(&self.value, |value, field| value.get(field));

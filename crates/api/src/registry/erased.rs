@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
+use serde::de::Error as _;
 use serde_json::{Value, json};
 
 use super::decode_error::DecodeError;
@@ -60,9 +61,9 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree.
     fn to_value(&self) -> Value;
-    /// The same of what a patch of metadata and status is applied to: these two, or the whole object; the fields of status that are
-    /// replaced may be missing. See [`ApiKind::status_alone`].
-    fn to_status_value(&self, is_replaced: &dyn Fn(&str) -> bool) -> Value;
+    /// The same of what a patch of metadata and status is applied to: this metadata and the status, or the whole object; the fields of
+    /// status that are replaced may be missing. See [`ApiKind::status_alone`].
+    fn to_status_value(&self, metadata: &ObjectMeta, is_replaced: &dyn Fn(&str) -> bool) -> Value;
     /// Whether both are the same kind with the same content.
     fn same_as(&self, other: &dyn AnyObject) -> bool;
     /// A copy.
@@ -147,10 +148,10 @@ impl<K: ApiKind> AnyObject for K {
     fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("API objects have text keys only, so JSON can hold them")
     }
-    fn to_status_value(&self, is_replaced: &dyn Fn(&str) -> bool) -> Value {
+    fn to_status_value(&self, metadata: &ObjectMeta, is_replaced: &dyn Fn(&str) -> bool) -> Value {
         let Some(status) = self.status_alone(is_replaced) else { return self.to_value() };
         let mut value =
-            json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": self.metadata()});
+            json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata});
         if !status.is_null() {
             value["status"] = status;
         }
@@ -302,5 +303,7 @@ fn decode<K: ApiKind>(value: &Value) -> Result<Decoded, DecodeError> {
 }
 
 fn decode_stored<K: ApiKind>(json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {
-    serde_json::from_slice::<K>(json).map(|object| Box::new(object) as Box<dyn AnyObject>)
+    // checked as a whole, which takes less than to check string by string
+    let text = std::str::from_utf8(json).map_err(serde_json::Error::custom)?;
+    serde_json::from_str::<K>(text).map(|object| Box::new(object) as Box<dyn AnyObject>)
 }

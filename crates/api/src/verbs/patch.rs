@@ -1,12 +1,14 @@
 //! patch: changes an object in part, in one of the patch formats.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use super::update::{Proposal, change};
 use crate::call::{Call, Part};
 use crate::decode::{self, FieldValidation};
 use crate::object_meta;
 use crate::outcome::Outcome;
 use crate::patch::Patch;
-use crate::registry::FieldError;
+use crate::registry::{AnyObject, FieldError};
 use crate::status::ApiError;
 
 pub(crate) fn patch(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
@@ -14,18 +16,42 @@ pub(crate) fn patch(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
     change(call, part, |old| {
         // who has lost a race reads it once more, so that nobody else has to keep a copy
         let patch = first.take().map_or_else(|| read(call), Ok)?;
-        // the rest of the object comes from the old one then, whatever is proposed
-        let is_of_status = part == Part::Status && patch.is_of_status();
-        let old = match is_of_status {
-            true => old.to_status_value(&|field| patch.replaces(&["status", field])),
-            false => old.to_value(),
-        };
-        propose(call, patch, old)
+        match part == Part::Status && patch.is_of_status() {
+            true => propose_status(call, patch, old),
+            false => propose(call, patch, old.to_value()),
+        }
     })
 }
 
 fn read(call: &Call<'_>) -> Result<Patch, ApiError> {
     Patch::read(&call.request.content_type, &call.request.body)
+}
+
+/// The same of a patch of metadata and status: the rest of the object comes from the old one, whatever is proposed. Most patches say of
+/// the metadata no more than which version of which object they are for.
+fn propose_status(
+    call: &Call<'_>,
+    patch: Patch,
+    old: &dyn AnyObject,
+) -> Result<Proposal, ApiError> {
+    let metadata = old.meta();
+    let is_replaced = |field: &str| patch.replaces(&["status", field]);
+    if !patch.says_only("metadata", &["uid", "resourceVersion"]) {
+        let old = old.to_status_value(metadata, &is_replaced);
+        return propose(call, patch, old);
+    }
+    let named = ObjectMeta {
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone(),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        ..ObjectMeta::default()
+    };
+    let old = old.to_status_value(&named, &is_replaced);
+    let mut proposal = propose(call, patch, old)?;
+    let ObjectMeta { uid, resource_version, .. } = std::mem::take(proposal.object.meta_mut());
+    *proposal.object.meta_mut() = ObjectMeta { uid, resource_version, ..metadata.clone() };
+    Ok(proposal)
 }
 
 /// The object that a patch makes of the current one.
