@@ -74,25 +74,14 @@ impl Kinds {
 
     /// The object, with the resourceVersion that it was stored with; none when its kind is not watched.
     pub(crate) fn read(&self, api: &Api, stored: &Stored) -> Option<Object> {
-        self.read_both(api, stored).map(|(object, _)| object)
-    }
-
-    /// The same, and a pod as the API has it beside it.
-    pub(crate) fn read_both(
-        &self,
-        api: &Api,
-        stored: &Stored,
-    ) -> Option<(Object, Option<Arc<v1::Pod>>)> {
         let (kind, entry) = self.of(stored)?;
-        let read = api.read(entry, stored).ok()?;
-        let pod = (*kind == Kind::Pod).then(|| typed(read.clone())).flatten();
-        let object = shared(*kind, read)?;
+        let object = shared(*kind, api.read(entry, stored).ok()?)?;
         debug_assert!(
             object_from_json(*kind, &stored.value).is_ok_and(|read| read == object),
             "{} reads back as something else than it was",
             stored.key
         );
-        Some((object, pod))
+        Some(object)
     }
 }
 

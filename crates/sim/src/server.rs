@@ -1,6 +1,7 @@
 //! The real API core over a disk in memory, asked without HTTP: each call is answered before it returns.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -55,6 +56,9 @@ struct Inner {
     acknowledged: u64,
     /// Pods whose eviction was granted, as they were before.
     evicted: Vec<Arc<Pod>>,
+    /// Pods as they were read when they had been written, by revision, until the watch shows them: another write may come before that, and
+    /// the API holds the newest only.
+    unseen: BTreeMap<Revision, Arc<Pod>>,
     /// How often it was opened.
     opened: u64,
     seed: u64,
@@ -137,6 +141,7 @@ impl Server {
             power_fails: None,
             acknowledged: 0,
             evicted: Vec::new(),
+            unseen: BTreeMap::new(),
             opened,
             seed,
         };
@@ -282,9 +287,29 @@ impl Server {
         self.kinds.read(&self.api, stored)
     }
 
-    /// The same, and a pod as the API has it beside it.
-    pub(crate) fn read_both(&self, stored: &Stored) -> Option<(Object, Option<Arc<Pod>>)> {
-        self.kinds.read_both(&self.api, stored)
+    /// A pod that the watch shows, as the API has it; none for another object.
+    pub(crate) fn seen_pod(&self, stored: &Stored) -> Option<Arc<Pod>> {
+        let mut inner = self.inner();
+        // what was shown before is not shown again
+        let later = inner.unseen.split_off(&stored.revision);
+        inner.unseen = later;
+        let known = inner.unseen.remove(&stored.revision);
+        drop(inner);
+        let pod = known.or_else(|| self.kinds.pod(&self.api, stored))?;
+        debug_assert!(
+            serde_json::from_slice(&stored.value).is_ok_and(|read: Pod| read == *pod),
+            "{} reads back as something else than it was",
+            stored.key
+        );
+        Some(pod)
+    }
+
+    /// A pod that was written just now.
+    pub(crate) fn written_pod(&self, name: &NamespacedName) -> Option<Arc<Pod>> {
+        let stored = self.stored(&ObjectId::new(Kind::Pod, name.clone()))?;
+        let pod = self.kinds.pod(&self.api, &stored)?;
+        self.inner().unseen.insert(stored.revision, pod.clone());
+        Some(pod)
     }
 
     /// A pod as it is stored.

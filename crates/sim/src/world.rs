@@ -29,6 +29,7 @@ use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, Task, Work, Writer, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::{Event as Stored, Watch};
+use rekindle_types::held;
 use rekindle_types::pods::{AnyPod, is_ready};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
@@ -568,7 +569,12 @@ impl World {
             self.breaks(format!("P6: the watch shows revision {revision} after {last}"));
         }
         self.last_revision = revision;
-        let Some((object, pod)) = self.server.read_both(stored) else { return };
+        let pod = self.server.seen_pod(stored);
+        let object = match &pod {
+            Some(pod) => Some(held::Pod::from(&**pod).into()),
+            None => self.server.read(stored),
+        };
+        let Some(object) = object else { return };
         match event {
             Stored::Put { .. } => {
                 self.availability.applied(&object);

@@ -420,7 +420,7 @@ impl World {
             if code >= 500 || (code != 409 && fate == WriteFate::DoneUnsaid) {
                 return self.write_later(uid, |backlog| backlog.status = Some(status));
             }
-            let newest = self.server.pod(&id.name);
+            let newest = self.server.written_pod(&id.name);
             let newest = newest.filter(|newest| newest.metadata.uid.as_deref() == Some(uid));
             let (Some(pod), Some(newest)) = (self.pods.get_mut(uid), newest) else { return };
             pod.seen = StatusWrite::on(&newest);
