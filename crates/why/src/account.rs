@@ -100,6 +100,8 @@ pub enum Cause {
     Unknown,
     /// A restart in place ended it, as it was asked to.
     Restarted,
+    /// It ran when somebody ended its pod as Failed: an exhausted ladder, an eviction, a deadline.
+    EndedWithPod,
     /// It runs and its readiness probe fails.
     ReadinessFailed,
 }

@@ -28,6 +28,18 @@ pub(crate) fn ladder(ledger: &RestartLedger) -> Option<LadderAccount> {
     })
 }
 
+/// What the ladder alone remembers of a pod that is well: the API keeps the last two runs of a container.
+pub(crate) fn counted(evidence: &PodEvidence) -> Option<String> {
+    let ledger = evidence.ledger.as_ref()?;
+    let failures = ledger.status.as_ref()?.failures_total;
+    let how_many = match failures {
+        0 => return None,
+        1 => "1 failure".to_owned(),
+        many => format!("{many} failures"),
+    };
+    Some(format!("ladder {:?} has counted {how_many}", ledger.spec.ladder_name))
+}
+
 /// Whether restarts are told by their names: of many pods at once they would be as many lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {

@@ -1,5 +1,7 @@
 //! What is the matter with a container: what ended it, or what keeps it from starting.
 
+use std::cmp::Reverse;
+
 use k8s_openapi::api::core::v1::{
     Container, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
 };
@@ -12,6 +14,7 @@ use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
 use crate::restarts;
+use crate::with_pod;
 use crate::words::{line, show_bytes};
 
 /// How long before a container's end a probe's verdict may have been its reason: the longest grace that is usual.
@@ -86,10 +89,19 @@ impl<'a> Subject<'a> {
         now.or_else(|| self.status.last_state.as_ref()?.terminated.as_ref())
     }
 
-    /// How often it has ended: each restart follows an end, and what does not run now has ended once more.
+    /// The end that is worth telling: the last; of one that is done the one before, when that was a failure.
+    pub(crate) fn told_end(&self) -> Option<&'a ContainerStateTerminated> {
+        if !self.is_done() {
+            return self.last_end();
+        }
+        let before = self.status.last_state.as_ref()?.terminated.as_ref();
+        before.filter(|end| end.exit_code != 0)
+    }
+
+    /// How often it has ended up to the end that is told: each restart follows an end, and what does not run now has ended once more.
     pub(crate) fn ends(&self) -> u32 {
         let restarts = u32::try_from(self.status.restart_count).unwrap_or(0);
-        match (self.last_end(), self.is_running()) {
+        match (self.told_end(), self.is_running() || self.is_done()) {
             (None, _) => restarts,
             (Some(_), true) => restarts.max(1),
             (Some(_), false) => restarts.saturating_add(1),
@@ -103,7 +115,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What is the matter with a pod's containers: what is broken now, before what was broken once.
+/// What is the matter with a pod's containers: what is broken now, before what was broken once, and of that the newest first.
 pub(crate) fn findings<'a>(
     subjects: &[Subject<'a>],
     evidence: &PodEvidence,
@@ -114,7 +126,10 @@ pub(crate) fn findings<'a>(
         .iter()
         .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen, now)?)))
         .collect();
-    findings.sort_by_key(|(_, finding)| finding.is_past);
+    findings.sort_by_key(|(subject, finding)| {
+        let ended = subject.told_end().and_then(|end| end.finished_at.clone());
+        (finding.is_past, Reverse(ended.filter(|_| finding.is_past)))
+    });
     findings
 }
 
@@ -125,10 +140,7 @@ fn examine(
     events: &[Seen],
     now: Tick,
 ) -> Option<Finding> {
-    if subject.is_done() {
-        return None;
-    }
-    let end = subject.last_end().map(|end| of_end(subject, end, evidence, events, now));
+    let end = subject.told_end().map(|end| of_end(subject, end, evidence, events, now));
     let now_wrong = match subject.waiting().and_then(|waiting| held(subject, waiting)) {
         Some(held) => Some(held),
         None if end.as_ref().is_none_or(|end| end.is_past) => unready(subject, events),
@@ -149,15 +161,7 @@ fn of_end(
     events: &[Seen],
     now: Tick,
 ) -> Finding {
-    let restart = restarts::that_ended(subject.name, end, evidence, events);
-    let (cause, what, advice) = match (restart, killed_by_probe(subject, end, events)) {
-        (Some(restart), _) => (Cause::Restarted, format!("was ended by {restart}"), None),
-        (None, Some((cause, what, advice))) => (cause, what, Some(advice)),
-        (None, None) => {
-            let (cause, what, advice) = ended(subject, end);
-            (cause, what, Some(advice))
-        }
-    };
+    let (cause, what, advice) = why_it_ended(subject, end, evidence, events);
     let probe = match cause {
         Cause::LivenessFailed => Some("Liveness"),
         Cause::StartupFailed => Some("Startup"),
@@ -197,8 +201,27 @@ fn of_end(
             .map(|l| line(l))
             .collect(),
     };
-    let is_past = account.cause == Cause::Restarted || has_got_over(subject, &evidence.pod, now);
+    let was_meant = matches!(account.cause, Cause::Restarted | Cause::EndedWithPod);
+    let is_past = was_meant || subject.is_done() || has_got_over(subject, &evidence.pod, now);
     Finding { last_end: Some(account.what.clone()), account, advice, is_past }
+}
+
+/// Who or what ended it, in words, and what would help.
+fn why_it_ended(
+    subject: Subject<'_>,
+    end: &ContainerStateTerminated,
+    evidence: &PodEvidence,
+    events: &[Seen],
+) -> (Cause, String, Option<String>) {
+    if let Some(restart) = restarts::that_ended(subject.name, end, evidence, events) {
+        return (Cause::Restarted, format!("was ended by {restart}"), None);
+    }
+    if let Some(who) = with_pod::that_ended(subject, end, evidence) {
+        return (Cause::EndedWithPod, format!("was ended {who}"), None);
+    }
+    let (cause, what, advice) =
+        killed_by_probe(subject, end, events).unwrap_or_else(|| ended(subject, end));
+    (cause, what, Some(advice))
 }
 
 /// It runs again and is ready, or was so since; or it has run so long that what ended it before says nothing of how it does now.

@@ -42,7 +42,7 @@ pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut His
 }
 
 fn tell_ends(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick, history: &mut History) {
-    for (subject, finding) in findings.iter().filter(|(subject, _)| subject.last_end().is_some()) {
+    for (subject, finding) in findings.iter().filter(|(subject, _)| subject.told_end().is_some()) {
         let when = ends(*subject, pod, now);
         let text = match (&finding.last_end, when.count) {
             (Some(end), 0 | 1) => format!("container {:?} {end}", subject.name),
@@ -70,6 +70,7 @@ fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
         | Cause::ExitedUnasked
         | Cause::Unknown
         | Cause::Restarted
+        | Cause::EndedWithPod
         | Cause::ReadinessFailed => false,
     };
     seen.reason == event::KILLING
@@ -93,7 +94,7 @@ pub(crate) fn ends_of(evidence: &PodEvidence, now: Tick) -> When {
 
 /// The ends of a container: the last is known, the first was after the pod's start.
 pub(crate) fn ends(subject: Subject<'_>, pod: &Pod, now: Tick) -> When {
-    let end = subject.last_end();
+    let end = subject.told_end();
     let last = end.and_then(|end| end.finished_at.as_ref()).map_or(now, Tick::from);
     let count = subject.ends();
     let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());

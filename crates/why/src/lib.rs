@@ -31,6 +31,7 @@ mod placement;
 mod pod;
 mod render;
 mod restarts;
+mod with_pod;
 mod words;
 mod workload;
 

@@ -106,7 +106,16 @@ fn judge(
     }
     match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
         Some("Succeeded") => {
-            return Verdict::new(State::Completed, "all its containers ran to their end");
+            let done = "all its containers ran to their end";
+            return Verdict::new(
+                State::Completed,
+                match findings.first() {
+                    Some((subject, finding)) => {
+                        format!("{done}; {}", ends_sentence(*subject, finding, pod, now))
+                    }
+                    None => done.to_owned(),
+                },
+            );
         }
         Some("Failed") => return failed(pod, findings, now),
         _ => {}
@@ -118,7 +127,7 @@ fn judge(
         Some((subject, finding)) if !finding.is_past => {
             of_finding(evidence, *subject, finding, now)
         }
-        first => not_broken(pod, first, seen, now),
+        first => not_broken(evidence, first, seen, now),
     }
 }
 
@@ -185,7 +194,7 @@ fn of_finding(
         | Cause::ExitCode
         | Cause::ExitedUnasked
         | Cause::Unknown => State::Failing,
-        Cause::Restarted => State::Starting,
+        Cause::Restarted | Cause::EndedWithPod => State::Starting,
     };
     let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
     let verdict = Verdict::new(state, sentence);
@@ -209,17 +218,21 @@ fn of_finding(
 
 /// Nothing is known to be wrong with a container.
 fn not_broken(
-    pod: &Pod,
+    evidence: &PodEvidence,
     past: Option<&(Subject<'_>, Finding)>,
     seen: &[Seen],
     now: Tick,
 ) -> Verdict {
+    let pod = &evidence.pod;
     if condition(pod, "Ready").is_some_and(|ready| ready.status == "True") {
-        return match past {
+        let before = match past {
+            Some((subject, finding)) => Some(ends_sentence(*subject, finding, pod, now)),
+            None => climb::counted(evidence),
+        };
+        return match before {
             None => Verdict::new(State::Healthy, "it runs and is ready; nothing has ended"),
-            Some((subject, finding)) => {
-                let sentence = ends_sentence(*subject, finding, pod, now);
-                Verdict::new(State::Healthy, format!("it runs and is ready now; {sentence}"))
+            Some(before) => {
+                Verdict::new(State::Healthy, format!("it runs and is ready now; {before}"))
             }
         };
     }
@@ -296,10 +309,15 @@ fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) 
         | Cause::ExitCode
         | Cause::ExitedUnasked
         | Cause::Restarted
+        | Cause::EndedWithPod
         | Cause::Unknown => {
             let when = ends(subject, pod, now);
             match when.count {
+                0 | 1 if subject.is_done() => format!("{sentence} before it was done"),
                 0 | 1 => sentence,
+                count if subject.is_done() => {
+                    format!("{sentence}; it ended {} before it was done", times(count))
+                }
                 count => {
                     let age = show_span(now.since(when.first));
                     let every = average(when)

@@ -20,8 +20,10 @@ pub(crate) fn that_ended(
 ) -> Option<String> {
     let (started, finished) = (end.started_at.as_ref(), end.finished_at.as_ref());
     let (started, finished) = (Tick::from(started?), Tick::from(finished?));
+    // within that second nobody can tell which was first; but what a signal ended, a restart that was at it has sent
+    let begun_by = if was_signalled(end) { started - SLACK } else { started };
     let mut restarts = evidence.restarts.iter();
-    let restart = restarts.find(|restart| restart.has_ended(container, started, finished));
+    let restart = restarts.find(|restart| restart.has_ended(container, begun_by, finished));
     if let Some(restart) = restart {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         return Some(format!("PodRestart {name}, rung {}", restart.spec.rung()));
@@ -29,12 +31,20 @@ pub(crate) fn that_ended(
     // that of a restart of one container is about it, any other about the pod
     let mut of_it = seen.iter().rev().filter(|s| s.container.is_none() || s.is_of(container));
     let begun = of_it.find(|seen| {
-        seen.reason == event::POD_RESTARTING && seen.last <= finished + SLACK && started < seen.last
+        seen.reason == event::POD_RESTARTING
+            && seen.last <= finished + SLACK
+            && begun_by < seen.last
     })?;
     let name = restart_in(&begun.message)?;
     let over = seen.iter().filter(|seen| seen.reason == event::POD_RESTARTED);
     let mut over = over.filter(|seen| restart_in(&seen.message) == Some(name));
     over.any(|seen| finished <= seen.last + SLACK).then(|| format!("PodRestart {name}"))
+}
+
+/// True when it ended as what is told to stop does: by SIGTERM, or by SIGKILL after its grace period.
+pub(crate) fn was_signalled(end: &ContainerStateTerminated) -> bool {
+    let is_oom = end.reason.as_deref() == Some("OOMKilled");
+    !is_oom && matches!(end.exit_code, 137 | 143)
 }
 
 /// The name in an event about a PodRestart.

@@ -377,7 +377,9 @@ fn replicas_that_run_out_of_memory_show_the_cgroup_and_the_ladder_of_one_of_them
 #[test]
 fn the_page_of_examples_shows_these_accounts() {
     let page = include_str!("../../../docs/why.md");
-    let tests = [include_str!("accounts.rs"), include_str!("workloads.rs")].concat();
+    let tests =
+        [include_str!("accounts.rs"), include_str!("ends.rs"), include_str!("workloads.rs")]
+            .concat();
     let snapshots = tests.split("expect![[r#\"\n").skip(1);
     for snapshot in snapshots.filter_map(|rest| Some(rest.split_once("\"#]]")?.0)) {
         let lines = snapshot.lines().map(|line| line.trim_start()).filter(|line| !line.is_empty());
