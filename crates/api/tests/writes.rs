@@ -334,6 +334,7 @@ fn a_binding_is_written_once() {
     assert_eq!(bench.call("POST", &target, body).ok()["status"], "Success");
     let bound = bench.get(&format!("{PODS}/p"));
     assert_eq!(bound["spec"]["nodeName"], "n1");
+    assert_eq!(bound["metadata"]["generation"], 1, "a binding is no update of the spec (KEP-5067)");
     assert!(bound["status"]["nominatedNodeName"].is_null(), "nothing is kept free for it");
     let scheduled = &bound["status"]["conditions"][0];
     assert_eq!(

@@ -119,6 +119,19 @@ fn has_condition(pod: &serde_json::Value, type_: &str) -> bool {
     conditions.into_iter().flatten().any(|condition| condition["type"] == type_)
 }
 
+/// As upstream's "pod observedGeneration field set in pod conditions" expects them (KEP-5067): a binding counts as no update.
+fn every_condition_is_of_generation(engine: &Engine, name: &str, generation: i64) {
+    let pod = engine.get(&format!("pod/{name}"));
+    assert_eq!(pod["metadata"]["generation"], generation);
+    let of_node =
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+    for type_ in of_node {
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let observed = conditions.filter(|c| c["type"] == type_).map(|c| &c["observedGeneration"]);
+        assert_eq!(observed.collect::<Vec<_>>(), [&generation], "{type_}: {pod}");
+    }
+}
+
 fn container_id(engine: &Engine, name: &str) -> String {
     engine.get(&format!("pod/{name}"))["status"]["containerStatuses"][0]["containerID"].to_string()
 }
@@ -129,6 +142,7 @@ fn cpu_and_memory_go_up_and_down_under_a_running_container_and_survive_kill_9() 
     let guaranteed = "{requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 100m, memory: 64Mi}}";
     engine.apply(&pod("web", guaranteed, "[]"));
     engine.wait_ready("web");
+    every_condition_is_of_generation(&engine, "web", 1);
     let id = container_id(&engine, "web");
     assert_eq!(container_limits(&engine, "web", "main"), both(100, 64));
     assert_eq!(pod_limits(&engine, "web"), both(100, 64));
@@ -153,6 +167,7 @@ fn cpu_and_memory_go_up_and_down_under_a_running_container_and_survive_kill_9() 
     assert_eq!(container["restartCount"], 0);
     assert_eq!(container["containerID"].to_string(), id, "it is the same container");
     assert_eq!(status["observedGeneration"], pod["metadata"]["generation"]);
+    every_condition_is_of_generation(&engine, "web", 5);
 
     // asked for, and the engine dies before or after it was done
     resize(&engine, "web", "main", &same("400m", "256Mi"));

@@ -75,16 +75,14 @@ impl PodCore {
             self.all_restarting(phase, before),
             disruption,
         ];
+        for verdict in verdicts.into_iter().flatten() {
+            let as_it_was = find(before, verdict.type_);
+            conditions.push(self.dated(verdict, as_it_was));
+        }
+        // it was the scheduler's until the node took the pod up: since when it is True is in the API
         let scheduled =
             find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
-        let scheduled = match scheduled {
-            Some(condition) => condition.clone(),
-            None => self.dated(Verdict::yes(SCHEDULED), before),
-        };
-        for verdict in verdicts.into_iter().flatten() {
-            conditions.push(self.dated(verdict, before));
-        }
-        conditions.push(scheduled);
+        conditions.push(self.dated(Verdict::yes(SCHEDULED), scheduled));
         conditions.extend(self.resize_conditions(before));
         conditions
     }
@@ -103,8 +101,9 @@ impl PodCore {
         Some(Verdict { reason, message, ..Verdict::yes(DISRUPTION) })
     }
 
-    fn dated(&self, verdict: Verdict, before: &PodStatus) -> PodCondition {
-        let same = find(before, verdict.type_).filter(|c| c.status == verdict.status);
+    /// For the generation that is seen now; since when it is so is kept from `before`, which is the same condition as it was.
+    fn dated(&self, verdict: Verdict, before: Option<&PodCondition>) -> PodCondition {
+        let same = before.filter(|c| c.status == verdict.status);
         PodCondition {
             last_probe_time: None,
             last_transition_time: match same {

@@ -72,9 +72,6 @@ fn bind(
     if !annotations.is_empty() {
         object.meta_mut().annotations.get_or_insert_default().extend(annotations);
     }
-    if let Some(generation) = &mut object.meta_mut().generation {
-        *generation += 1;
-    }
     let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else {
         return Err(ApiError::method_not_allowed());
     };

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, PodStatus, ResourceRequirements,
 };
-use rekindle_pod::{Action, ContainerKey, HookLimit, LimitStep, Severity};
+use rekindle_pod::{Action, ContainerKey, HookLimit, LimitStep, Severity, owns_condition};
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{Tick, TickDuration};
 
@@ -129,6 +129,11 @@ pub fn full_status(status: &PodStatus, start: Tick) -> Vec<String> {
         let details = [&condition.reason, &condition.message];
         for detail in details.into_iter().flatten() {
             line.push_str(&format!(" {detail}"));
+        }
+        if owns_condition(&condition.type_)
+            && condition.observed_generation != status.observed_generation
+        {
+            line.push_str(&format!(" as of generation {:?}", condition.observed_generation));
         }
         lines.push(line);
     }
