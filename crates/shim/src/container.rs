@@ -69,6 +69,8 @@ pub(crate) struct Container {
     /// Where its processes are.
     pub(crate) processes: PidNamespacePlan,
     reaped: Reaped,
+    /// Its mount namespace, once it runs; without it its end takes longer (see [`crate::server`]).
+    pub(crate) mounts: Option<OwnedFd>,
     /// For further commands in it.
     pub(crate) basis: Basis,
 }
@@ -152,6 +154,7 @@ impl Container {
             state: files.state,
             processes: plan.processes.clone(),
             reaped: Reaped::No,
+            mounts: None,
             basis: Basis::of(plan),
         }
     }

@@ -2,10 +2,12 @@
 
 mod attach;
 mod exec;
+mod mounts;
 mod processes;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -107,6 +109,8 @@ pub(crate) struct Server {
     /// The call that waits for the last container to end.
     shutdown: Option<u64>,
     orphans: Orphans,
+    /// Of containers that ended a moment ago.
+    kept_mounts: mounts::Kept,
 }
 
 impl Server {
@@ -124,6 +128,7 @@ impl Server {
             next_number: 1,
             shutdown: None,
             orphans: Orphans::NotOurs,
+            kept_mounts: mounts::Kept::default(),
         })
     }
 
@@ -132,7 +137,9 @@ impl Server {
         let mut events = Vec::with_capacity(16);
         loop {
             events.clear();
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+            let timeout = self.kept_mounts.timeout(Instant::now());
+            let space = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, space, timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
@@ -147,6 +154,7 @@ impl Server {
                 }
             }
             self.reap_orphans();
+            self.kept_mounts.let_go(Instant::now());
         }
     }
 
@@ -533,8 +541,17 @@ impl Server {
                     if let Some(seq) = waiting {
                         self.answer(seq, Ok(answer));
                     }
+                    self.hold_mounts(number);
                 }
             }
+        }
+    }
+
+    /// When there is time for it: nobody waits any more.
+    fn hold_mounts(&mut self, number: u32) {
+        let container = self.containers.get_mut(&number);
+        if let (Some(container), Some(sandbox)) = (container, &self.sandbox) {
+            container.mounts = mounts::open(sandbox, container.pid);
         }
     }
 
@@ -584,6 +601,9 @@ impl Server {
         let lost_bytes = container.log.lost_bytes();
         if lost_bytes > 0 {
             note(&format!("{lost_bytes} bytes of {}'s output are lost", container.slot));
+        }
+        if let Some(mounts) = container.mounts.take() {
+            self.kept_mounts.keep(Instant::now(), mounts);
         }
         let slot = container.slot.clone();
         let stage = std::mem::replace(&mut container.stage, Stage::Exited(exit.clone()));
