@@ -8,7 +8,9 @@ use tokio::task::JoinHandle;
 
 /// How long what has ended is left alone before the kernel is asked to forget it. What was written last is held by the journal of the
 /// file system for five seconds (ext4's `commit`), and asking earlier waits for the disk, in vain: 105 ms in place of 1.
-const LEISURE: Duration = Duration::from_secs(10);
+pub(crate) const LEISURE: Duration = Duration::from_secs(10);
+/// How long what has no use any more is kept: until what takes its place has started, and not so long that a full disk stays full.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// How soon something is cleared away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +37,12 @@ impl Clearing {
         self.note(tokio::task::spawn_blocking(work));
     }
 
-    /// The same some seconds later, or as soon as somebody waits for all of it.
-    pub(crate) fn begin_at_leisure(&self, work: impl FnOnce(Pace) + Send + 'static) {
+    /// The same after a while, or as soon as somebody waits for all of it.
+    pub(crate) fn begin_after(&self, wait: Duration, work: impl FnOnce(Pace) + Send + 'static) {
         let mut pace = self.pace.subscribe();
         self.note(tokio::spawn(async move {
             let hurry = pace.wait_for(|pace| *pace == Pace::AtOnce);
-            let pace = match tokio::time::timeout(LEISURE, hurry).await {
+            let pace = match tokio::time::timeout(wait, hurry).await {
                 Err(_elapsed) => Pace::AtLeisure,
                 Ok(_) => Pace::AtOnce,
             };
@@ -83,7 +85,7 @@ mod tests {
         let (done, seen) = channel();
         let begun = tokio::time::Instant::now();
         let first = done.clone();
-        clearing.begin_at_leisure(move |pace| first.send(pace).unwrap());
+        clearing.begin_after(LEISURE, move |pace| first.send(pace).unwrap());
         let late = clearing.tasks().pop().unwrap();
         late.await.unwrap();
         assert_eq!(seen.try_recv(), Ok(Pace::AtLeisure));
@@ -92,7 +94,7 @@ mod tests {
         let begun = tokio::time::Instant::now();
         let (outer, inner) = (Arc::clone(&clearing), done);
         clearing.begin(move || {
-            outer.begin_at_leisure(move |pace| inner.send(pace).unwrap());
+            outer.begin_after(LEISURE, move |pace| inner.send(pace).unwrap());
         });
         clearing.settle().await;
         assert_eq!(seen.try_recv(), Ok(Pace::AtOnce), "also what the work itself has begun");

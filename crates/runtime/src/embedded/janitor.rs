@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::cgroup::CgroupError;
-use super::clearing::Pace;
+use super::clearing::{LEISURE, Pace, SOON};
 use super::sandbox::{Sandbox, Stage};
 use super::shim_process::Socket;
 use super::{Shared, trash};
@@ -37,13 +37,23 @@ pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
         if let Err(error) = end_now(&shared, &sandbox) {
             tracing::warn!(%error, pod = %sandbox.key.pod, "a sandbox's remains could not be moved");
         }
-        trash::empty(&shared.layout);
+        empty_trash(&shared);
         let (key, held) = (sandbox.key.clone(), Arc::downgrade(&shared));
-        shared.clearing.begin_at_leisure(move |pace| {
+        shared.clearing.begin_after(LEISURE, move |pace| {
             if let Some(shared) = held.upgrade() {
                 remove_cgroups(&shared, &key, pace);
             }
         });
+    });
+}
+
+/// Deletes what was moved out of the way, when what takes its place has had its turn. An agent that is gone by then leaves it to the next.
+fn empty_trash(shared: &Arc<Shared>) {
+    let held = Arc::downgrade(shared);
+    shared.clearing.begin_after(SOON, move |_pace| {
+        if let Some(shared) = held.upgrade() {
+            trash::empty(&shared.layout);
+        }
     });
 }
 
@@ -91,15 +101,20 @@ fn reap_shim(sandbox: &Sandbox) {
     }
 }
 
-/// Makes folders for the containers to come: now where one was started again already, as it will be once more, else when the start of
+/// Makes folders for the containers to come: soon where one was started again already, as it will be once more, else when the start of
 /// all that was started with it does not wait for the disk any more.
 pub(crate) fn refill_roots(
     shared: &Arc<Shared>,
     sandbox: &Arc<Sandbox>,
     attempt: ContainerAttempt,
 ) {
+    let wait = if attempt > ContainerAttempt(0) { SOON } else { LEISURE };
     let of = Arc::downgrade(sandbox);
-    let refill = move || {
+    shared.clearing.begin_after(wait, move |pace| {
+        match pace {
+            Pace::AtLeisure => {}
+            Pace::AtOnce => return, // the engine ends: the next one makes its own
+        }
         // A sandbox on its way out has no use for them, nor the place.
         let Some(sandbox) = of.upgrade().filter(|sandbox| !sandbox.is_going()) else { return };
         if let Err(error) = sandbox.roots.refill()
@@ -107,16 +122,7 @@ pub(crate) fn refill_roots(
         {
             tracing::debug!(%error, pod = %sandbox.key.pod, "no folders are made ahead");
         }
-    };
-    if attempt > ContainerAttempt(0) {
-        shared.clearing.begin(refill);
-    } else {
-        shared.clearing.begin_at_leisure(move |pace| match pace {
-            Pace::AtLeisure => refill(),
-            // the engine ends: the next one makes its own
-            Pace::AtOnce => {}
-        });
-    }
+    });
 }
 
 /// Clears away one container's root and cgroup.
@@ -131,11 +137,10 @@ pub(crate) fn retire_container(
     {
         tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
     }
-    let owned = shared.clone();
-    shared.clearing.begin(move || trash::empty(&owned.layout));
+    empty_trash(shared);
     // An agent that ends is not held up by it: its links have to go for the next one to be told what happens.
     let (held, of, slot) = (Arc::downgrade(shared), Arc::downgrade(sandbox), slot.to_owned());
-    shared.clearing.begin_at_leisure(move |pace| {
+    shared.clearing.begin_after(LEISURE, move |pace| {
         if let (Some(shared), Some(sandbox)) = (held.upgrade(), of.upgrade()) {
             remove_cgroup(&shared, &sandbox, &slot, pace);
         }

@@ -23,7 +23,7 @@ pub(crate) fn take(layout: &Layout, path: &Path) -> io::Result<()> {
 }
 
 /// Deletes what is in the trash. The standard library deletes by directory descriptors and follows no link, and nothing is
-/// mounted there: containers' mounts are in their own namespaces and went with them.
+/// mounted there: containers' mounts are in their own namespaces.
 pub(crate) fn empty(layout: &Layout) {
     let Ok(entries) = fs::read_dir(layout.trash()) else { return };
     for entry in entries.filter_map(Result::ok) {
