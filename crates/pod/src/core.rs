@@ -188,7 +188,7 @@ impl PodCore {
     /// twice, and how containers ended is known nowhere else once a sandbox is gone.
     pub fn poll_action(&mut self) -> Option<(ActionId, Action)> {
         match (self.is_held_up(), self.is_ending()) {
-            (false, _) => self.outbox.pop(),
+            (false, _) => self.outbox.pop().or_else(|| self.tell()),
             (true, true) => self.outbox.pop_end(),
             (true, false) => None,
         }
@@ -348,7 +348,7 @@ impl PodCore {
         }
     }
 
-    /// Drives all parts until nothing moves, then closes the batch.
+    /// Drives all parts until nothing moves, then closes the batch of what is to be done.
     fn settle(&mut self) {
         let mut steps = 0;
         loop {
@@ -404,17 +404,25 @@ impl PodCore {
     }
 
     fn close_batch(&mut self) {
-        let (journal, status) = match self.lifecycle {
-            Lifecycle::Recovering { .. } => (None, None),
-            Lifecycle::Finished(_) => (None, self.changed_status()),
-            Lifecycle::Active | Lifecycle::Ending(_) => {
-                (self.changed_journal(), self.changed_status())
+        let journal = match self.lifecycle {
+            Lifecycle::Recovering { .. } | Lifecycle::Finished(_) => None,
+            Lifecycle::Active | Lifecycle::Ending(_) => self.changed_journal(),
+        };
+        self.outbox.close_batch(journal.map(|journal| Action::Persist(Box::new(journal))));
+    }
+
+    /// What is told comes behind what is done: a start does not wait until the status of the crash before it is put together.
+    fn tell(&mut self) -> Option<(ActionId, Action)> {
+        let status = match self.lifecycle {
+            Lifecycle::Recovering { .. } => None,
+            Lifecycle::Finished(_) | Lifecycle::Active | Lifecycle::Ending(_) => {
+                self.changed_status()
             }
         };
-        let journal = journal.map(|journal| Action::Persist(Box::new(journal)));
         let status = status.map(|status| Action::WriteStatus(Box::new(status)));
         let last = self.take_finish();
-        self.outbox.close_batch(journal, status, last);
+        self.outbox.tell(status, last);
+        self.outbox.pop()
     }
 
     fn changed_journal(&mut self) -> Option<Journal> {

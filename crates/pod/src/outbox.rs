@@ -56,7 +56,7 @@ impl Outbox {
         id
     }
 
-    /// Tells something: it is not answered, and nothing waits for it.
+    /// Tells something, after what is asked for: it is not answered, and nothing waits for it.
     pub(crate) fn note(&mut self, action: Action) {
         self.notes.push(action);
     }
@@ -71,18 +71,17 @@ impl Outbox {
         self.pending.remove(&id)
     }
 
-    /// Closes the batch: `first` in front, then the actions, then `status`, then what was told, then `last`.
-    pub(crate) fn close_batch(
-        &mut self,
-        first: Option<Action>,
-        status: Option<Action>,
-        last: Option<Action>,
-    ) {
+    /// Closes the batch: `first` in front, then the actions.
+    pub(crate) fn close_batch(&mut self, first: Option<Action>) {
         if let Some(action) = first {
             let id = self.take_id();
             self.queue.push_back((id, action));
         }
         self.queue.extend(self.batch.drain(..));
+    }
+
+    /// Behind all that: `status`, then what was told, then `last`.
+    pub(crate) fn tell(&mut self, status: Option<Action>, last: Option<Action>) {
         let notes = std::mem::take(&mut self.notes);
         for action in status.into_iter().chain(notes).chain(last) {
             let id = self.take_id();

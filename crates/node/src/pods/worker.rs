@@ -287,7 +287,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         while let Some((id, action)) = self.core.poll_action() {
             match action {
                 Action::Persist(journal) => self.persist(&journal),
-                Action::WriteStatus(status) => self.write_status(*status),
+                Action::WriteStatus(status) => {
+                    self.set_off();
+                    self.write_status(*status);
+                }
                 Action::EmitEvent(event) => {
                     if self.mode == Mode::Serving {
                         self.node.recorder.pod_event(&self.pod_ref, event);
@@ -321,6 +324,13 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             }
         }
         Flow::Continue
+    }
+
+    /// Has the actions go as far as they can without waiting, before time is taken for telling what happened.
+    fn set_off(&mut self) {
+        while let Some(Some((id, result))) = self.under_way.next().now_or_never() {
+            self.answered(id, result);
+        }
     }
 
     fn begin(&mut self, id: ActionId, action: Action) {
