@@ -22,7 +22,7 @@ use rekindle_types::{
 use crate::backoff::{CrashBackoff, ImageBackoff, Task};
 use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
 use crate::health::{Health, HookRun};
-use crate::journal::{ContainerRecord, EndedContainer, Gate, HealthRecord, Standing};
+use crate::journal::{ContainerRecord, EndedContainer, Gate, Halt, HealthRecord, Standing};
 use crate::key::{ActionId, ContainerKey};
 use crate::resize::Update;
 use rekindle_types::restart_rules::{self, RuleAction};
@@ -43,6 +43,8 @@ pub(crate) struct Container {
     pub(crate) gate: Gate,
     /// What an earlier agent knew of the health of the start that ran then.
     pub(crate) remembered: Option<HealthRecord>,
+    /// The start that an earlier agent waited for when all was to end, and the grace that it has.
+    pub(crate) unasked: Option<(ContainerAttempt, TickDuration)>,
     pub(crate) image: Image,
     /// The image of the start in progress; `None` when an earlier agent started it.
     pub(crate) started_image: Option<String>,
@@ -194,6 +196,7 @@ impl Container {
             crash: record.crash,
             gate: record.gate,
             remembered: record.health,
+            unasked: record.unasked.map(|grace| (record.number, grace)),
             image: Image::default(),
             started_image: None,
             complaint: None,
@@ -228,7 +231,12 @@ impl Container {
         self.definition = definition;
     }
 
-    pub(crate) fn record(&self, granted: &ResourceRequirements) -> ContainerRecord {
+    /// As the journal is to have it while all has to end for `halt`.
+    pub(crate) fn record(
+        &self,
+        granted: &ResourceRequirements,
+        halt: Option<Halt>,
+    ) -> ContainerRecord {
         ContainerRecord {
             number: self.number,
             standing: self.standing,
@@ -238,6 +246,16 @@ impl Container {
             gate: self.gate,
             health: self.health().and_then(|health| health.record(self.number, &self.definition)),
             in_force: Some(&self.in_force).filter(|own| *own != granted).cloned(),
+            unasked: halt.and_then(|halt| self.unasked_grace(halt)),
+        }
+    }
+
+    /// What is left of its grace when its start, which is in flight, is answered.
+    fn unasked_grace(&self, halt: Halt) -> Option<TickDuration> {
+        let State::Starting { halted: Some(since), .. } = &self.state else { return None };
+        match halt {
+            Halt::AtOnce => None,
+            Halt::By { deadline } => Some(deadline.since(*since)),
         }
     }
 

@@ -259,7 +259,7 @@ impl PodCore {
             }
             Lifecycle::Active => (None, &self.volumes),
         };
-        let containers = self.containers.iter();
+        let (containers, halt) = (self.containers.iter(), self.halt());
         Journal {
             version: Journal::VERSION,
             sandbox: self.sandbox.attempt,
@@ -270,7 +270,7 @@ impl PodCore {
             containers: containers
                 .map(|c| {
                     let name = c.definition.name.clone();
-                    let record = c.record(self.resize.granted.of(&name));
+                    let record = c.record(self.resize.granted.of(&name), halt);
                     (name, record)
                 })
                 .collect(),

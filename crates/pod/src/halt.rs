@@ -12,8 +12,8 @@
 //! A shorter deadline shortens what is under way; a longer one changes nothing.
 //! Their hooks run at the same time as those of the others; only the signal waits for its turn.
 //!
-//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on. While
-//! the journal cannot be written, nothing of a pod that goes on is: its deadlines
+//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on; the
+//! journal tells the next agent what was not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its deadlines
 //! stand still, and none of them comes before the container had the time between that its spec gives it. A pod that is over
 //! asks its containers all the same (see `PodCore::poll_action`).
 
@@ -60,6 +60,13 @@ impl Halt {
         match self {
             Self::AtOnce => {}
             Self::By { deadline } => *deadline = *deadline + by,
+        }
+    }
+
+    fn put_off_until(&mut self, at: Tick) {
+        match self {
+            Self::AtOnce => {}
+            Self::By { deadline } => *deadline = (*deadline).max(at),
         }
     }
 
@@ -127,6 +134,8 @@ impl PodCore {
         let State::Starting { halted: Some(since), .. } = self.containers[place].state else {
             return;
         };
+        // the journal says that it could not be asked yet
+        self.keep(Keep::Now);
         let by = self.now.since(since);
         if by == TickDuration::ZERO {
             return;
@@ -152,7 +161,21 @@ impl PodCore {
                 *since = self.now;
             }
         }
-        self.keep(Keep::Now);
+    }
+
+    /// The same of one that an earlier agent waited for and that is found running: it has the grace that it had then.
+    pub(crate) fn put_halt_off_for_found(&mut self, place: usize) {
+        let container = &mut self.containers[place];
+        let unasked = container.unasked.take().filter(|(number, _)| *number == container.number);
+        let Some((_, grace)) = unasked else { return };
+        let until = self.now + grace;
+        match (&mut self.lifecycle, self.restart.as_mut().map(|restart| &mut restart.stage)) {
+            (Lifecycle::Recovering { ending: Some(ending), .. }, _) => {
+                ending.halt.put_off_until(until);
+            }
+            (_, Some(RestartStage::Stopping { halt })) => halt.put_off_until(until),
+            (_, Some(RestartStage::Starting | RestartStage::Cycling { .. }) | None) => {}
+        }
     }
 
     /// When sidecars are signalled although it is not their turn.

@@ -136,6 +136,8 @@ pub struct ContainerRecord {
     pub health: Option<HealthRecord>,
     /// The resources that its newest start has, when they are not those that were granted.
     pub in_force: Option<ResourceRequirements>,
+    /// It was being started when all was to end, and could not be asked to: it has this grace from when it is found running.
+    pub unasked: Option<TickDuration>,
 }
 
 /// Whether a sidecar keeps the containers after it waiting. It opens when the sidecar is started for the first time in a round,

@@ -238,6 +238,7 @@ impl PodCore {
                 container.state = State::Running { made, started_at, health, stop: None };
                 if in_current {
                     self.open_gate(place);
+                    self.put_halt_off_for_found(place);
                 } else {
                     // It is ended with that sandbox, before anything starts.
                     self.container_vanished(place);

@@ -245,6 +245,11 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             world.carry_out(place);
             world.report_exits();
         }
+        // the same, and the answer never comes
+        "unanswered" => {
+            let place = waiting(world, words);
+            world.carry_out_unanswered(place);
+        }
         "fail" => {
             let place = waiting(world, words);
             let kind = error_kind(words.value("kind").unwrap_or("Other"));

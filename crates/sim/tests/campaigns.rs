@@ -677,6 +677,10 @@ fn what_a_seed_showed_once_stays_mended() {
         (1392, "which node is kept away from after an agent died is not what was asked for"),
         (1614, "as 882"),
         (1732, "as 252, with many more writes"),
+        (
+            2091,
+            "what was being started when its pod is to end has its whole grace from the next agent, too",
+        ),
     ] {
         println!("{seed}: {showed}"); // shown when it fails
         passes(&Campaign::of_seed(seed));

@@ -322,6 +322,13 @@ impl World {
         self.answer(id, result);
     }
 
+    /// The same, and nobody is told.
+    pub fn carry_out_unanswered(&mut self, place: usize) {
+        let (_, action) = self.waiting.remove(place);
+        let carried_out = self.runtime.carry_out(self.now, &action);
+        assert!(carried_out.is_ok(), "it cannot be done");
+    }
+
     /// Lets the waiting action at this place fail. It has had no effect.
     pub fn fail(&mut self, place: usize, kind: ActionErrorKind, message: &str) {
         let (id, action) = self.waiting.remove(place);
