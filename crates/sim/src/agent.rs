@@ -4,6 +4,7 @@ mod comeback;
 mod conduct;
 mod ends;
 mod forgetful;
+mod graces;
 mod hooks;
 mod pauses;
 mod probed;
@@ -29,7 +30,8 @@ use crate::clocks::Skew;
 use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
 use ends::LastEnds;
-use hooks::{Hooks, containers};
+use graces::Graces;
+use hooks::Hooks;
 use pauses::Pauses;
 use probed::Probed;
 use shown::Shown;
@@ -39,8 +41,6 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// What a pod gets at a hard threshold of its node.
 const EVICTION_GRACE: TickDuration = TickDuration::from_secs(1);
-/// What a container gets when its grace seems to be over, and nobody knows whether it was asked to end.
-const LEAST_GRACE: TickDuration = TickDuration::from_secs(2);
 
 /// What one container does.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,14 +81,9 @@ pub(crate) struct PodOnNode {
     failed_starts: BTreeSet<ContainerKey>,
     /// The first promise that did not hold.
     broken: Option<String>,
-    /// Since when containers that have a hook are on their way to their end: it takes part of the grace period.
-    stopping: BTreeMap<ContainerKey, Tick>,
-    /// Since when containers are asked to end.
-    signalled: BTreeMap<ContainerKey, Tick>,
-    /// Containers that are on their way to their end since before the clock was set: see `PodOnNode::note_lost_deadline`.
-    unmeasured: BTreeSet<ContainerKey>,
-    /// The shortest grace period that anybody gave.
-    grace_min: TickDuration,
+    /// Containers that got their stop signal.
+    signalled: BTreeSet<ContainerKey>,
+    graces: Graces,
     hooks: Hooks,
     pauses: Pauses,
     shown: Shown,
@@ -176,7 +171,7 @@ impl PodOnNode {
         address: u32,
     ) -> Self {
         let shown = clock.shows(now);
-        let grace = shortest_grace(&pod);
+        let graces = Graces::of(&pod);
         let last_ends = LastEnds::of(&pod);
         let mut made = Self {
             core: PodCore::new(shown, pod.clone(), config.clone()),
@@ -192,10 +187,8 @@ impl PodOnNode {
             starts: BTreeSet::new(),
             failed_starts: BTreeSet::new(),
             broken: None,
-            stopping: BTreeMap::new(),
-            signalled: BTreeMap::new(),
-            unmeasured: BTreeSet::new(),
-            grace_min: TickDuration::of_field(grace),
+            signalled: BTreeSet::new(),
+            graces,
             hooks: Hooks::default(),
             pauses: Pauses::default(),
             shown: Shown::default(),
@@ -268,7 +261,7 @@ impl PodOnNode {
             self.running().filter(|key| key.sandbox == attempt).cloned().collect();
         for key in inside {
             self.signalled.remove(&key);
-            self.stopping.remove(&key);
+            self.graces.forget(&key);
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }
         self.core.handle(self.clock.shows(now), Event::SandboxDied { attempt });
@@ -276,7 +269,7 @@ impl PodOnNode {
 
     /// Its node cannot keep it.
     pub(crate) fn evicted(&mut self, now: Tick) {
-        self.grace_min = self.grace_min.min(EVICTION_GRACE);
+        self.graces.given(EVICTION_GRACE);
         let (cause, grace) = (EvictionCause::NodePressure, EVICTION_GRACE);
         let message = "The node was low on resource: memory.".to_owned();
         let eviction = Eviction { cause, message, grace };
@@ -288,10 +281,20 @@ impl PodOnNode {
         self.sandboxes.extend(other.torn_down);
     }
 
+    /// What did not hold, beginning with the number of the promise.
     fn breaks(&mut self, what: impl FnOnce() -> String) {
         if self.broken.is_none() {
-            self.broken = Some(what());
+            self.broken = Some(self.told(&what()));
         }
+    }
+
+    /// The same with the names of pod and node.
+    fn told(&self, what: &str) -> String {
+        let (promise, what) = what.split_once(": ").unwrap_or_default();
+        let meta = &self.pod.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or("default");
+        let name = meta.name.as_deref().unwrap_or_default();
+        format!("{promise}: Pod {namespace}/{name} on {}: {what}", self.node)
     }
 
     /// The object changed in the API. What it says of the pod's readiness the node says again when it is not so, as the agent's writer of
@@ -315,14 +318,13 @@ impl PodOnNode {
     /// The object is gone from the API.
     pub(crate) fn vanished(&mut self, now: Tick) {
         self.has_vanished = true;
-        let grace = self.deletion_grace.unwrap_or_else(|| spec_grace(&self.pod));
+        let grace = self.deletion_grace.unwrap_or_else(|| graces::of_spec(&self.pod));
         self.delete(self.clock.shows(now), grace);
     }
 
     pub(crate) fn restart(&mut self, now: Tick, request: RestartRequest, object: (String, String)) {
         if self.requests.insert(request.id.clone(), object).is_none() {
-            self.grace_min =
-                request.grace.map_or(self.grace_min, |grace| grace.min(self.grace_min));
+            request.grace.into_iter().for_each(|grace| self.graces.given(grace));
             let shown = self.clock.shows(now);
             self.pauses.asked(shown, &self.pod, &request);
             self.core.handle(shown, Event::RestartRequested(request));
@@ -334,7 +336,7 @@ impl PodOnNode {
             return;
         }
         let grace = self.pod.metadata.deletion_grace_period_seconds;
-        let grace = grace.unwrap_or_else(|| spec_grace(&self.pod));
+        let grace = grace.unwrap_or_else(|| graces::of_spec(&self.pod));
         if self.deletion_grace != Some(grace) {
             self.delete(now, grace);
         }
@@ -346,7 +348,7 @@ impl PodOnNode {
             self.ends = Ends::Told;
         }
         let grace = TickDuration::of_field(grace);
-        self.grace_min = self.grace_min.min(grace);
+        self.graces.given(grace);
         self.core.handle(now, Event::DeleteRequested { grace });
     }
 
@@ -409,18 +411,16 @@ impl PodOnNode {
         *life = Life::Exited(exit.clone());
         self.pauses.ended(now, &self.pod, key, status);
         self.last_ends.note(&key.name, status);
-        let killed = status == ExitStatus::Signal { signal: SIGKILL };
-        let signalled = self.signalled.remove(key);
-        let signalled = self.stopping.remove(key).or(signalled);
-        let grace = match self.unmeasured.remove(key) {
-            true => self.grace_min.min(LEAST_GRACE),
-            false => self.grace_min,
-        };
-        if let Some(since) = signalled.filter(|since| killed && now.since(*since) < grace) {
-            let had = now.since(since);
+        self.signalled.remove(key);
+        if self.deletion_grace.is_none() && pauses::restarts_all(&self.pod, key, status) {
+            self.graces.ruled(now);
+        }
+        let was_killed = status == ExitStatus::Signal { signal: SIGKILL };
+        if let Some(early) = self.graces.ended(now, &self.pod, key, was_killed) {
             self.breaks(|| {
-                let (had, grace) = (had.as_micros() / 1_000, grace.as_micros() / 1_000);
-                format!("P5: {key:?} was killed after {had} ms of its grace period of {grace} ms")
+                let (had, grace) = (early.had.as_micros() / 1_000, early.grace.as_micros() / 1_000);
+                let start = named(key);
+                format!("P5: {start} was killed after {had} ms of its grace period of {grace} ms")
             });
         }
         Some(exit)
@@ -456,8 +456,7 @@ impl PodOnNode {
                         self.hook_begins(id, now, (key.clone(), *hook), *limit);
                     }
                     if let Action::SignalContainer { key } = &action {
-                        // the grace period is counted from the first attempt: SIGKILL does not wait for a signal that goes wrong
-                        self.stopping.entry(key.clone()).or_insert(now);
+                        self.graces.signal(now, key);
                     }
                     let error = Err(error_of(&action));
                     effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
@@ -619,7 +618,12 @@ impl PodOnNode {
         let own = self.pod.metadata.uid.as_deref();
         let other = self.sandboxes.get(&attempt).filter(|sandbox| Some(sandbox.of.as_str()) != own);
         if let Some(other) = other.map(|sandbox| sandbox.of.clone()) {
-            self.breaks(|| format!("P1: {attempt:?} that a pod uses is that of the pod {other}"));
+            self.breaks(|| {
+                format!(
+                    "P1: it uses sandbox {}, which was made for the pod with UID {other}",
+                    attempt.0
+                )
+            });
         }
     }
 
@@ -663,16 +667,8 @@ impl PodOnNode {
         }
         let mut running = BTreeSet::new();
         let double = self.running().find(|key| !running.insert(&key.name));
-        double.map(|key| format!("P1: container {} runs twice", key.name))
+        double.map(|key| self.told(&format!("P1: container {} runs twice", key.name)))
     }
-}
-
-/// The shortest that its spec gives a container on any occasion, in seconds.
-fn shortest_grace(pod: &Pod) -> i64 {
-    let of_probes = containers(pod)
-        .flat_map(|container| [&container.liveness_probe, &container.startup_probe])
-        .filter_map(|probe| probe.as_ref()?.termination_grace_period_seconds);
-    of_probes.fold(spec_grace(pod), i64::min)
 }
 
 /// What the condition Ready says.
@@ -681,7 +677,7 @@ fn ready(status: Option<&PodStatus>) -> Option<&str> {
     conditions.find(|condition| condition.type_ == "Ready").map(|ready| ready.status.as_str())
 }
 
-fn spec_grace(pod: &Pod) -> i64 {
-    let spec = pod.spec.as_ref();
-    spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30)
+/// A start of a container, for people.
+fn named(key: &ContainerKey) -> String {
+    format!("container {} (start {})", key.name, u64::from(key.attempt.0) + 1)
 }

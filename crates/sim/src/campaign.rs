@@ -75,9 +75,9 @@ pub struct Failure {
     pub promise: String,
     /// What happened.
     pub message: String,
-    /// How many lines the trace had.
+    /// How many lines the trace had, the one that tells of it included.
     pub step: u64,
-    /// The last of them.
+    /// The last of them, up to that one.
     pub trace: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl Campaign {
     /// The same, with the world as it is at the end.
     fn play_in_world(&self) -> Result<(Passed, World), Box<Failure>> {
         let world = World::new(self.seed, self.nodes, self.behaviours.clone(), Config::default());
-        let mut world = world.map_err(|error| self.failed("error", error.to_string(), None))?;
+        let mut world = world.map_err(|error| self.unmade(&error))?;
         // a world that panicked is only looked at for its trace
         let judged = catch_unwind(AssertUnwindSafe(|| self.judge(&mut world)));
         let broken = match judged {
@@ -101,8 +101,7 @@ impl Campaign {
             Ok(Err(broken)) => broken,
             Err(panic) => format!("panic: {}", said_by(&*panic)),
         };
-        let promise = broken.split(':').next().unwrap_or_default().to_owned();
-        Err(self.failed(&promise, broken, Some(&world)))
+        Err(self.failed(&broken, &mut world))
     }
 
     /// Plays it in a world.
@@ -138,12 +137,12 @@ impl Campaign {
     /// # Errors
     /// The first promise that did not hold.
     pub fn check(&self) -> Result<Passed, Box<Failure>> {
-        let (passed, world) = self.play_in_world()?;
+        let (passed, mut world) = self.play_in_world()?;
         if !self.has_crashes_only() {
             return Ok(passed);
         }
         let plain = self.without_faults().play()?;
-        let more = |what: String| Err(self.failed("P1", format!("P1: {what}"), Some(&world)));
+        let mut more = |what: String| Err(self.failed(&format!("P1: {what}"), &mut world));
         if passed.end_state != plain.end_state {
             return more(format!(
                 "agents that die change the end: {:?}, and without it {:?}",
@@ -167,6 +166,7 @@ impl Campaign {
         world.set_faults(faults.with_bug(self.bug));
         world.set_patience(self.patience.clone());
         world.count_by_object();
+        world.stop_at_breach();
         for (at, deed) in &self.deeds {
             world.do_at(*at, deed.clone());
         }
@@ -174,20 +174,26 @@ impl Campaign {
             world.apply(object)?;
         }
         world.run_until(FAULTS_END)?;
+        if world.broken_promise().is_some() {
+            return Ok(());
+        }
         world.heal()?;
         world.run_until(FAULTS_END + REST_WITHIN)
     }
 
-    fn failed(&self, promise: &str, message: String, world: Option<&World>) -> Box<Failure> {
-        let trace = world.map(World::trace);
-        let lines = trace.into_iter().flat_map(|trace| trace.last_lines().map(str::to_owned));
-        Box::new(Failure {
-            seed: self.seed,
-            promise: promise.to_owned(),
-            message,
-            step: trace.map_or(0, crate::trace::Trace::steps),
-            trace: lines.collect(),
-        })
+    /// What did not hold is the last line of its trace, unless it was noticed while the world went on.
+    fn failed(&self, broken: &str, world: &mut World) -> Box<Failure> {
+        world.breaks(broken);
+        let message = world.broken_promise().unwrap_or_default().to_owned();
+        let promise = message.split(':').next().unwrap_or_default().to_owned();
+        let (step, trace) = world.trace().up_to_breach();
+        Box::new(Failure { seed: self.seed, promise, message, step, trace })
+    }
+
+    /// There is no world.
+    fn unmade(&self, error: &SimError) -> Box<Failure> {
+        let (promise, message) = ("error".to_owned(), format!("error: {error}"));
+        Box::new(Failure { seed: self.seed, promise, message, step: 0, trace: Vec::new() })
     }
 
     /// The same workload and users without any fault.

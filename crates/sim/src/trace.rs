@@ -24,11 +24,20 @@ pub struct Trace {
     hash: u64,
     steps: u64,
     lines: VecDeque<String>,
+    /// As it was when the first promise was broken.
+    breach: Option<Breach>,
+}
+
+/// A trace up to the line that tells of a broken promise.
+#[derive(Clone, Debug)]
+struct Breach {
+    steps: u64,
+    lines: VecDeque<String>,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { hash: FNV_OFFSET, steps: 0, lines: VecDeque::new() }
+        Self { hash: FNV_OFFSET, steps: 0, lines: VecDeque::new(), breach: None }
     }
 }
 
@@ -43,6 +52,23 @@ impl Trace {
             self.lines.pop_front();
         }
         self.lines.push_back(line);
+    }
+
+    /// Adds the line that tells of a broken promise. The trace up to the first of these is what is shown of it, whatever happens after
+    /// that.
+    pub(crate) fn add_breach(&mut self, now: Tick, what: &str) {
+        self.add(now, &format!("BROKEN {what}"));
+        let (steps, lines) = (self.steps, &self.lines);
+        self.breach.get_or_insert_with(|| Breach { steps, lines: lines.clone() });
+    }
+
+    /// How many lines there were when the first promise was broken, and the last of them, oldest first; those of all when none was.
+    pub(crate) fn up_to_breach(&self) -> (u64, Vec<String>) {
+        let (steps, lines) = match &self.breach {
+            Some(breach) => (breach.steps, &breach.lines),
+            None => (self.steps, &self.lines),
+        };
+        (steps, lines.iter().cloned().collect())
     }
 
     /// Of every line so far (FNV-1a).

@@ -177,6 +177,14 @@ pub struct World {
     timeline: Timeline,
     trace: Trace,
     broken: Option<String>,
+    after_breach: AfterBreach,
+}
+
+/// What a run does when a promise did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterBreach {
+    GoOn,
+    Stop,
 }
 
 impl World {
@@ -240,6 +248,7 @@ impl World {
             timeline: Timeline::new(MEASURED),
             trace: Trace::default(),
             broken: None,
+            after_breach: AfterBreach::GoOn,
         };
         for index in 0..nodes {
             world.add_node(&format!("node-{index}"))?;
@@ -278,6 +287,16 @@ impl World {
         self.coming.insert((BEGIN + at, self.number), Happening::Changed(change));
     }
 
+    /// A run ends with the moment in which a promise did not hold; it goes on unless told.
+    pub(crate) const fn stop_at_breach(&mut self) {
+        self.after_breach = AfterBreach::Stop;
+    }
+
+    /// Whether nothing more is to happen.
+    fn is_over(&self) -> bool {
+        self.broken.is_some() && self.after_breach == AfterBreach::Stop
+    }
+
     /// The run is over.
     pub fn end(&mut self) {
         self.hold(self.now);
@@ -292,6 +311,9 @@ impl World {
         let end = BEGIN + end;
         self.rest()?;
         while let Some(next) = self.next_moment().filter(|next| *next <= end) {
+            if self.is_over() {
+                return Ok(());
+            }
             self.hold(next);
             self.now = self.now.max(next);
             self.server.set_time(self.api_now())?;
@@ -566,7 +588,7 @@ impl World {
         let revision = event.revision().0;
         if revision <= self.last_revision {
             let last = self.last_revision;
-            self.breaks(format!("P6: the watch shows revision {revision} after {last}"));
+            self.breaks(&format!("P6: the watch shows revision {revision} after {last}"));
         }
         self.last_revision = revision;
         let pod = self.server.seen_pod(stored);

@@ -1,8 +1,11 @@
 //! What scenarios may say, and what comes of it.
 #![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
 
+use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_pod::Config;
-use rekindle_sim::{Behaviour, Deed, Exits, Outcome, Policy, Report, Scenario, World};
+use rekindle_sim::{
+    Behaviour, Change, Deed, Exits, Faults, KnownBug, Outcome, Policy, Report, Scenario, World,
+};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -61,6 +64,103 @@ fn with_claims(when_scaled: &str) -> Value {
     set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
         json!([{"name": "data", "mountPath": "/data"}]);
     set
+}
+
+/// What hangs at its end is killed as the kubelet does it: a sidecar gets what the others left of the grace, and two seconds at least.
+#[test]
+fn a_sidecar_that_hangs_breaks_no_promise_when_it_is_killed_with_its_pod() {
+    let proxy = json!({"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"});
+    let mut web = deployment("web", 2);
+    web["spec"]["template"]["spec"]["initContainers"] = json!([proxy]);
+    let scaled =
+        json!([{"at": "5m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}}]);
+    let mut naked = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w"},
+        "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "app", "image": "app:1"}]},
+    });
+    naked["spec"]["initContainers"] = json!([proxy]);
+    let deleted = json!([{"at": "1m", "delete": {"kind": "Pod", "name": "w"}}]);
+    for (behaviour, changes, manifest) in [
+        (json!({"container": "proxy", "hangs": true}), scaled, web),
+        (json!({"hangs": true}), deleted, naked),
+    ] {
+        play(json!({"for": "10m", "behaviours": [behaviour], "changes": changes}), &[manifest]);
+    }
+}
+
+/// KEP-5532: what a rule restarts has two seconds, also when its liveness probe has it ended already.
+#[test]
+fn what_hangs_when_a_rule_restarts_all_containers_breaks_no_promise() {
+    let mut ruled = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {
+            "terminationGracePeriodSeconds": 60,
+            "containers": [
+                {"name": "app", "image": "app:1", "restartPolicy": "Always", "restartPolicyRules": [{
+                    "action": "RestartAllContainers",
+                    "exitCodes": {"operator": "In", "values": [42]},
+                }]},
+                {"name": "side", "image": "side:1"},
+            ],
+        },
+    });
+    for probe in [Value::Null, json!({"tcpSocket": {"port": 80}, "periodSeconds": 49})] {
+        ruled["spec"]["containers"][1]["livenessProbe"] = probe;
+        let behaviours = json!([
+            {"container": "app", "exits": {"code": 42, "after": "100s"}},
+            {"container": "side", "hangs": true},
+        ]);
+        play(json!({"for": "1h", "behaviours": behaviours}), std::slice::from_ref(&ruled));
+    }
+}
+
+/// The status of another container is written while a readiness probe that fails is not answered yet.
+#[test]
+fn what_was_ready_may_be_unready_after_a_probe_failed_whatever_was_written_meanwhile() {
+    let probe = |period: u64, more: Value| {
+        let mut probe = json!({"exec": {"command": ["a"]}, "periodSeconds": period});
+        probe.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        probe
+    };
+    let app = json!({
+        "name": "app", "image": "a", "readinessProbe": probe(12, json!({"failureThreshold": 2})),
+    });
+    let side = json!({
+        "name": "side", "image": "s", "livenessProbe": probe(6, json!({"initialDelaySeconds": 2})),
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w"},
+        "spec": {"terminationGracePeriodSeconds": 3, "containers": [app, side]},
+    });
+    for begin in 1_365..1_377 {
+        let behaviours = json!([{"from": format!("{begin}s"), "hangs": true}]);
+        play(json!({"for": "24m", "behaviours": behaviours}), std::slice::from_ref(&pod));
+    }
+}
+
+/// A node of whose containers each hangs, and an API that gives them no time.
+#[test]
+fn a_promise_that_is_broken_is_told_with_its_pod_its_node_and_the_time() {
+    let mut world = World::new(
+        1,
+        1,
+        vec![Behaviour { hangs: true, ..Behaviour::default() }],
+        Config::default(),
+    )
+    .unwrap();
+    let bug = Some(KnownBug::GraceCutShort);
+    world.set_faults(Faults::none().with_bug(bug));
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w"},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+    });
+    world.apply(&pod).unwrap();
+    let id = ObjectId::new(Kind::Pod, NamespacedName::new("default", "w"));
+    world.change_at(minutes(1), Change::Delete(id));
+    world.run_until(minutes(3)).unwrap();
+    let expected = "P5: Pod default/w on node-0: container app (start 1) was killed after 10 ms of its \
+                    grace period of 30000 ms (60.010 s after the run began)";
+    assert_eq!(world.broken_promise(), Some(expected));
 }
 
 #[test]

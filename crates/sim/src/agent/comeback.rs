@@ -7,7 +7,7 @@ use rekindle_pod::journal::{RestartRecord, RestartStage};
 use rekindle_pod::{ContainerKey, Event, PodCore, SandboxSeenState, StatusWrite};
 use rekindle_types::{Exit, ExitStatus, Tick};
 
-use super::{Backlog, Life, PodOnNode, SIGKILL, spec_grace};
+use super::{Backlog, Life, PodOnNode, SIGKILL, graces};
 use crate::clocks::Skew;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
@@ -24,7 +24,7 @@ impl PodOnNode {
         if clock != self.clock {
             // how long something has waited nobody can say any more
             self.signalled.clear();
-            self.stopping.clear();
+            self.graces.forget_all();
             self.hooks.clock_was_set();
             self.pauses.clock_was_set();
             self.note_lost_deadline();
@@ -50,7 +50,7 @@ impl PodOnNode {
         self.taken_up_by(now, core, faults);
         let shown = clock.shows(now);
         match self.has_vanished {
-            true => self.delete(shown, spec_grace(&self.pod)),
+            true => self.delete(shown, graces::of_spec(&self.pod)),
             false => self.tell_deletion(shown),
         }
     }
@@ -63,7 +63,7 @@ impl PodOnNode {
         });
         if is_ending {
             let running: Vec<ContainerKey> = self.running().cloned().collect();
-            self.unmeasured.extend(running);
+            self.graces.lost_deadline(running);
         }
     }
 
@@ -105,7 +105,7 @@ impl PodOnNode {
             sandbox.state = SandboxSeenState::NotReady;
         }
         self.signalled.clear();
-        self.stopping.clear();
+        self.graces.forget_all();
         self.hooks.forget(|_| true);
     }
 

@@ -71,7 +71,7 @@ impl PodOnNode {
         let answered =
             hung.map(|(id, _)| Effect::Answer(TickDuration::ZERO, id, Ok(Outcome::Done)));
         let mut effects: Vec<Effect> = answered.collect();
-        if self.signalled.contains_key(key) {
+        if self.signalled.contains(key) {
             let ended = ExitStatus::Signal { signal: SIGTERM };
             effects.push(Effect::Ends(STOP, key.clone(), ended));
         }
@@ -119,12 +119,9 @@ impl PodOnNode {
             broken = broken.or(self.probed.ask(now, &self.pod, (key, probe)));
         }
         self.probed.begin(id, key, probe);
-        match verdict {
-            Verdict::Failure => {
-                self.probed.fail(key, probe);
-                self.shown.failed(key, probe);
-            }
-            Verdict::Success | Verdict::Warning => {}
+        self.shown.probed(key, probe, verdict);
+        if verdict == Verdict::Failure {
+            self.probed.fail(key, probe);
         }
         broken.into_iter().for_each(|broken| self.breaks(|| broken));
     }

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Lifecycle, Pod, PodStatus};
 use rekindle_pod::{ActionId, ContainerKey, HookKind, HookLimit};
 use rekindle_types::{Tick, TickDuration};
 
+use super::named;
+
 /// The hooks that were run.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
@@ -83,7 +85,7 @@ impl Hooks {
                 "while its hook preStop had time left"
             }
         };
-        Some(format!("P5: {key:?} got its stop signal {broken}"))
+        Some(format!("P5: {} got its stop signal {broken}", named(key)))
     }
 
     /// What is wrong with a status that is to be written. `newest` is the newest start of a container.
@@ -103,7 +105,7 @@ impl Hooks {
         started.filter_map(|container| newest(&container.name)).find_map(|key| {
             let ended = self.run.get(&(key.clone(), HookKind::PostStart)) == Some(&Run::Ended);
             (!ended).then(|| {
-                format!("P5: {key:?} is said to be started before its hook postStart ended")
+                format!("P5: {} is said to be started before its hook postStart ended", named(&key))
             })
         })
     }
@@ -126,4 +128,39 @@ fn has(pod: &Pod, name: &str, hook: HookKind) -> bool {
 
 fn has_rules(pod: &Pod) -> bool {
     containers(pod).any(|container| container.restart_policy_rules.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_types::{ContainerAttempt, ContainerName, SandboxAttempt};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_that_is_said_to_be_started_before_its_hook_has_ended_is_named() {
+        let hook = json!({"exec": {"command": ["true"]}});
+        let spec = json!({"containers": [{"name": "app", "lifecycle": {"postStart": hook}}]});
+        let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
+        let container = json!({
+            "name": "app", "ready": false, "started": true, "restartCount": 0, "image": "app:1",
+            "imageID": "", "state": {"running": {}},
+        });
+        let status = serde_json::from_value(json!({"containerStatuses": [container]})).unwrap();
+        let key = ContainerKey {
+            sandbox: SandboxAttempt(0),
+            name: ContainerName("app".to_owned()),
+            attempt: ContainerAttempt(0),
+        };
+        let mut hooks = Hooks::default();
+        let (id, of) = (ActionId(1), (key.clone(), HookKind::PostStart));
+        hooks.begin(id, Tick::ZERO, of, HookLimit::None);
+        let broken = hooks.check_status(&pod, &status, |_| Some(key.clone())).unwrap();
+        assert_eq!(
+            broken,
+            "P5: container app (start 1) is said to be started before its hook postStart ended"
+        );
+        hooks.answered(id);
+        assert_eq!(hooks.check_status(&pod, &status, |_| Some(key.clone())), None);
+    }
 }

@@ -16,6 +16,7 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ContainerName, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::hooks::containers;
+use super::named;
 use crate::faults::Calm;
 
 /// The pause before the second restart.
@@ -134,13 +135,15 @@ impl Pauses {
         let shown = |duration: TickDuration| duration.as_micros() / 1_000;
         if waited + EARLY_MAX < least {
             Some(format!(
-                "P3: {key:?} was started {} ms after its end, and its backoff is {} ms",
+                "P3: {} was started {} ms after its end, and its backoff is {} ms",
+                named(key),
                 shown(waited),
                 shown(least),
             ))
         } else if calm == Calm::Yes && !waits_for_others && waited > most + LATE_MAX {
             Some(format!(
-                "P3: {key:?} was started {} ms after its end, and its backoff is {} ms at most",
+                "P3: {} was started {} ms after its end, and its backoff is {} ms at most",
+                named(key),
                 shown(waited),
                 shown(most),
             ))

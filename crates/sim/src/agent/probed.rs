@@ -8,6 +8,7 @@ use rekindle_types::reasons::event;
 use rekindle_types::{ContainerName, Tick};
 
 use super::hooks::containers;
+use super::named;
 
 /// The first may come late, then what was missed is made up for once, and the next comes in time.
 const MORE_MAX: u64 = 3;
@@ -58,7 +59,9 @@ impl Probed {
         let passed = now.since(*since).as_secs();
         (*times > passed / period + MORE_MAX).then(|| {
             format!(
-                "P12: {key:?} was asked by its {probe:?} probe {times} times in {passed} s, and the period is {period} s"
+                "P12: {} was asked by its {} probe {times} times in {passed} s, and the period is {period} s",
+                named(key),
+                word(probe),
             )
         })
     }
@@ -100,7 +103,11 @@ impl Probed {
         let threshold = u64::from(threshold.unwrap_or(FAILURE_THRESHOLD).unsigned_abs());
         let failed = self.failures.get(&(key.clone(), probe)).copied().unwrap_or_default();
         (failed < threshold).then(|| {
-            format!("P12: {key:?} is ended for its {probe:?} probe, which failed {failed} times of {threshold}")
+            format!(
+                "P12: {} is ended for its {} probe, which failed {failed} times of {threshold}",
+                named(&key),
+                word(probe),
+            )
         })
     }
 
@@ -130,6 +137,15 @@ impl Probed {
     /// How many of them ask beside the one that should.
     pub(super) fn leaked(&self, key: &ContainerKey, probe: ProbeKind) -> u64 {
         self.leaked.get(&(key.name.clone(), probe)).copied().unwrap_or_default()
+    }
+}
+
+/// Which probe, for people.
+const fn word(probe: ProbeKind) -> &'static str {
+    match probe {
+        ProbeKind::Startup => "startup",
+        ProbeKind::Readiness => "readiness",
+        ProbeKind::Liveness => "liveness",
     }
 }
 

@@ -8,7 +8,7 @@ use rekindle_pod::{
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::hooks::containers;
-use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM};
+use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM, named};
 use crate::behaviour::Behaviours;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
@@ -38,11 +38,12 @@ impl PodOnNode {
     ) -> Option<Effect> {
         let Some(Life::Running { behaviour, .. }) = self.containers.get(&key) else { return None };
         let obeys = !run.hangs(*behaviour);
-        if !self.signalled.contains_key(&key) {
+        if !self.signalled.contains(&key) {
             self.tally.signals += 1;
-            let broken = self.hooks.check_signal(now, &self.pod, &key, self.grace_min);
+            let broken = self.hooks.check_signal(now, &self.pod, &key, self.graces.shortest());
             broken.into_iter().for_each(|broken| self.breaks(|| broken));
-            self.signalled.insert(key.clone(), now);
+            self.signalled.insert(key.clone());
+            self.graces.signal(now, &key);
         }
         match (obeys, faults.bug) {
             (true, _) => Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGTERM })),
@@ -68,7 +69,7 @@ impl PodOnNode {
             self.containers.insert(key.clone(), Life::Running { started_at: now, behaviour });
             self.tally.starts += 1;
             if !self.starts.insert(key.clone()) {
-                self.breaks(|| format!("P1: {key:?} was started twice"));
+                self.breaks(|| format!("P1: {} was started twice", named(key)));
             }
             self.note_start(now, key, faults);
             effects.extend(exits.map(|exits| {
@@ -91,8 +92,9 @@ impl PodOnNode {
         let broken = self.pauses.started(now, (&self.pod, &image), key, (max, faults.calm()));
         broken.into_iter().for_each(|broken| self.breaks(|| broken));
         self.probed.started(&key.name);
+        self.graces.started();
         if self.ends == Ends::Told {
-            self.breaks(|| format!("P1: {key:?} was started though its pod is to end"));
+            self.breaks(|| format!("P1: {} was started though its pod is to end", named(key)));
         }
     }
 
@@ -143,7 +145,7 @@ impl PodOnNode {
         limit: HookLimit,
     ) {
         if hook == HookKind::PreStop {
-            self.stopping.entry(key.clone()).or_insert(now);
+            self.graces.hook(now, &key);
         }
         self.hooks.begin(id, now, (key, hook), limit);
     }

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
-use rekindle_pod::{ContainerKey, HookKind, ProbeKind};
+use rekindle_pod::{ContainerKey, HookKind, ProbeKind, Verdict};
 use rekindle_types::ContainerName;
+
+use super::named;
 
 /// What was shown last of the containers of a pod.
 #[derive(Debug, Default)]
@@ -19,8 +21,18 @@ struct Health {
     key: ContainerKey,
     is_started: bool,
     is_ready: bool,
-    /// A readiness probe has failed since that was shown.
-    has_failed: bool,
+    probe: LastProbe,
+}
+
+/// How a start's readiness probe went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastProbe {
+    /// It has not failed since the container was shown as ready.
+    Well,
+    /// It failed: its status may say so at any time, and others may be written before that.
+    Failed,
+    /// It failed, and has succeeded since. What it failed for may not be told yet.
+    Mended,
 }
 
 impl Shown {
@@ -30,11 +42,12 @@ impl Shown {
         status: Option<&PodStatus>,
         runs: impl Fn(&str) -> Option<ContainerKey>,
     ) {
-        self.of.clear();
+        let mut before = std::mem::take(&mut self.of);
         for container in status.into_iter().flat_map(all) {
             let key = runs(&container.name)
                 .filter(|key| i64::from(key.attempt.0) == i64::from(container.restart_count));
             if let Some(key) = key.filter(|_| is_running(container)) {
+                self.of.extend(before.remove_entry(&key.name));
                 self.note(key, container);
             }
         }
@@ -42,16 +55,27 @@ impl Shown {
 
     fn note(&mut self, key: ContainerKey, container: &ContainerStatus) {
         let (is_started, is_ready) = (container.started == Some(true), container.ready);
-        let health = Health { key: key.clone(), is_started, is_ready, has_failed: false };
+        let before = self.of.get(&key.name).filter(|health| health.key == key);
+        let probe = match before.map(|before| before.probe) {
+            Some(LastProbe::Mended) if is_ready => LastProbe::Well,
+            Some(probe) => probe,
+            None => LastProbe::Well,
+        };
+        let health = Health { key: key.clone(), is_started, is_ready, probe };
         self.of.insert(key.name, health);
     }
 
-    /// A probe of this start fails.
-    pub(super) fn failed(&mut self, key: &ContainerKey, probe: ProbeKind) {
+    /// A probe of this start is asked, and this is what it says.
+    pub(super) fn probed(&mut self, key: &ContainerKey, probe: ProbeKind, verdict: Verdict) {
         let of_it = self.of.get_mut(&key.name).filter(|health| health.key == *key);
-        if let (Some(health), ProbeKind::Readiness) = (of_it, probe) {
-            health.has_failed = true;
-        }
+        let (Some(health), ProbeKind::Readiness) = (of_it, probe) else { return };
+        health.probe = match (verdict, health.probe) {
+            (Verdict::Failure, _) => LastProbe::Failed,
+            (Verdict::Success | Verdict::Warning, LastProbe::Well) => LastProbe::Well,
+            (Verdict::Success | Verdict::Warning, LastProbe::Failed | LastProbe::Mended) => {
+                LastProbe::Mended
+            }
+        };
     }
 
     /// What is wrong with a status that is to be written.
@@ -66,7 +90,8 @@ impl Shown {
             let before = self.of.get(&key.name).filter(|health| health.key == key);
             if let Some(before) = before {
                 let is_lost = before.is_started && container.started != Some(true);
-                let is_unready = before.is_ready && !before.has_failed && !container.ready;
+                let has_failed = before.probe != LastProbe::Well;
+                let is_unready = before.is_ready && !has_failed && !container.ready;
                 let what = match (is_lost, is_unready) {
                     (true, _) => Some("started"),
                     (false, true) => Some("ready"),
@@ -74,7 +99,10 @@ impl Shown {
                 };
                 broken = broken.or_else(|| {
                     what.map(|what| {
-                        format!("P12: {key:?} was {what}, and is not any more, though it runs and no probe failed")
+                        format!(
+                            "P12: {} was {what}, and is not any more, though it runs and no probe failed",
+                            named(&key),
+                        )
                     })
                 });
             }
@@ -101,7 +129,9 @@ impl Shown {
 
     fn begins_anew(&self, key: &ContainerKey) -> Option<String> {
         let health = self.of.get(&key.name).filter(|health| health.key == *key)?;
-        health.is_started.then(|| format!("P12: {key:?} was started, and its start begins anew"))
+        health
+            .is_started
+            .then(|| format!("P12: {} was started, and its start begins anew", named(key)))
     }
 }
 
@@ -111,4 +141,46 @@ fn all(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
 
 fn is_running(container: &ContainerStatus) -> bool {
     container.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_types::{ContainerAttempt, SandboxAttempt};
+    use serde_json::json;
+
+    use super::*;
+
+    fn key() -> ContainerKey {
+        ContainerKey {
+            sandbox: SandboxAttempt(0),
+            name: ContainerName("app".to_owned()),
+            attempt: ContainerAttempt(0),
+        }
+    }
+
+    /// What is wrong with a status that says so, after all of these.
+    fn says(shown: &mut Shown, is_ready: bool) -> Option<String> {
+        let container = json!({
+            "name": "app", "ready": is_ready, "started": true, "restartCount": 0, "image": "app:1",
+            "imageID": "", "state": {"running": {}},
+        });
+        let status = serde_json::from_value(json!({"containerStatuses": [container]})).unwrap();
+        shown.check_status(&status, |_| Some(key()))
+    }
+
+    #[test]
+    fn a_readiness_probe_that_failed_is_remembered_until_it_has_succeeded() {
+        let probed =
+            |shown: &mut Shown, verdict| shown.probed(&key(), ProbeKind::Readiness, verdict);
+        let mut shown = Shown::default();
+        assert_eq!(says(&mut shown, true), None);
+        probed(&mut shown, Verdict::Failure);
+        // another container has something to say before the probe is answered
+        assert_eq!(says(&mut shown, true), None);
+        assert_eq!(says(&mut shown, false), None);
+        probed(&mut shown, Verdict::Success);
+        assert_eq!((says(&mut shown, false), says(&mut shown, true)), (None, None));
+        let broken = says(&mut shown, false).unwrap();
+        assert!(broken.contains("container app (start 1) was ready"), "{broken}");
+    }
 }

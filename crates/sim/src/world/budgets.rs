@@ -100,11 +100,11 @@ impl World {
                 ("maxConcurrent", under_way, policy.max_concurrent),
                 ("perMinute", decided, policy.per_minute),
             ] {
-                let is_kept = limit.is_none_or(|limit| u64::from(limit) >= count as u64);
-                if !is_kept {
-                    let what =
-                        format!("P5: {count} restarts, and {what} of {} is {limit:?}", object.id());
-                    self.breaks(what);
+                if let Some(limit) = limit.filter(|limit| u64::from(*limit) < count as u64) {
+                    self.breaks(&format!(
+                        "P5: {count} restarts, and {what} of {} is {limit}",
+                        object.id()
+                    ));
                 }
             }
         }
@@ -156,7 +156,7 @@ impl World {
                     object.id(),
                     left.len()
                 );
-                self.breaks(what);
+                self.breaks(&what);
                 return;
             }
         }
@@ -176,7 +176,13 @@ impl World {
                 said.healthy == healthy && allowed.unwrap_or(0) == left
             });
             (!is_right).then(|| {
-                format!("{} says {:?}, and {healthy} are healthy", object.id(), budget.status)
+                let status = budget.status.clone().unwrap_or_default();
+                let (of, allowed) =
+                    (status.current_healthy.unwrap_or(0), status.disruptions_allowed.unwrap_or(0));
+                format!(
+                    "{} says that {of} pods are healthy and {allowed} may be disrupted, and {healthy} are healthy",
+                    object.id()
+                )
             })
         });
         wrong.collect()

@@ -75,7 +75,7 @@ impl World {
         let is_due = self.end_of_stay(pod, node).is_some_and(|end| end <= self.now + LEEWAY);
         if !is_due && !was_lifted {
             let name = super::name_of(pod);
-            self.breaks(format!(
+            self.breaks(&format!(
                 "P5: Pod {name} was ended for the taints of {node}, and tolerates them still"
             ));
         }
@@ -95,7 +95,7 @@ impl World {
         });
         if let Some(pod) = overdue {
             let name = super::name_of(pod);
-            self.breaks(format!(
+            self.breaks(&format!(
                 "P2: Pod {name} bears the taints of {node} no longer, and is there"
             ));
         }
@@ -140,7 +140,7 @@ impl World {
         let found = running.iter().find(is_wrong).filter(|_| running.len() > 1);
         let node = found.map(|uid| self.pods[*uid].node.clone());
         if let Some(node) = node {
-            self.breaks(format!(
+            self.breaks(&format!(
                 "P1: Pod {name} runs again, and the one before still does on {node}"
             ));
         }

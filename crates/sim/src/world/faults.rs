@@ -264,7 +264,7 @@ impl World {
         let has_no_disk = self.full_until > self.now || self.server.power() != Power::On;
         let is_refused = (400..500).contains(&code) || (has_no_disk && code >= 500);
         if !is_refused {
-            self.breaks(format!("P9: {id} may be {patch}: {code}"));
+            self.breaks(&format!("P9: {id} may be {patch}: {code}"));
         }
     }
 
@@ -443,7 +443,9 @@ impl World {
         let (server, watch, newest) = self.server.reopen(self.api_now())?;
         let promised = self.server.acknowledged();
         if newest < promised {
-            self.breaks(format!("P8: revision {promised} was acknowledged, and {newest} is there"));
+            self.breaks(&format!(
+                "P8: revision {promised} was acknowledged, and {newest} is there"
+            ));
         }
         (self.server, self.watch, self.last_revision) = (server, watch, newest);
         self.crash_controllers();
@@ -452,9 +454,13 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn breaks(&mut self, what: String) {
+    /// A promise did not hold, the number of which the text begins with. It is told with its time in the run.
+    pub(crate) fn breaks(&mut self, what: &str) {
         if self.broken.is_none() {
-            self.trace.add(self.now, &format!("BROKEN {what}"));
+            let millis = self.now.since(BEGIN).as_micros() / 1_000;
+            let (seconds, millis) = (millis / 1_000, millis % 1_000);
+            let what = format!("{what} ({seconds}.{millis:03} s after the run began)");
+            self.trace.add_breach(self.now, &what);
             self.broken = Some(what);
         }
     }

@@ -333,7 +333,7 @@ impl World {
         self.behaviours_used.extend(std::mem::take(&mut pod.behaviours_used));
         let dead = std::mem::take(&mut pod.died).then(|| pod.node.clone());
         if let Some(broken) = broken {
-            self.breaks(broken);
+            self.breaks(&broken);
         }
         self.check_names(uid);
         self.take_effects(uid, incarnation, effects);
@@ -404,7 +404,7 @@ impl World {
         let known = std::mem::replace(&mut pod.restarts, restarts);
         self.restarts_total += restarts.saturating_sub(known);
         if restarts < known {
-            self.breaks(format!("P3: restartCount of {id} fell from {known} to {restarts}"));
+            self.breaks(&format!("P3: restartCount of {id} fell from {known} to {restarts}"));
         }
         self.restarts.insert((id.name.clone(), uid.to_owned()), restarts);
         self.trace.add(self.now, &format!("{id}: {:?}, {restarts} restarts", status.phase));
@@ -511,10 +511,10 @@ impl World {
             return;
         }
         if pod_runs {
-            self.breaks(format!("P1: {id} is gone, and a container of it runs"));
+            self.breaks(&format!("P1: {id} is gone, and a container of it runs"));
         }
         if pod_stands {
-            self.breaks(format!("P1: {id} is gone, and its sandbox stands"));
+            self.breaks(&format!("P1: {id} is gone, and its sandbox stands"));
         }
         let gone = self.pods.remove(uid);
         gone.iter().for_each(|gone| self.tally_gone += gone.tally);
@@ -532,7 +532,7 @@ impl World {
         let object = self.server.pod(&id.name);
         let object = object.filter(|pod| pod.metadata.uid.as_deref() == Some(uid));
         if object.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()) {
-            self.breaks(format!("P5: a node deletes {id}, and nobody has asked for that"));
+            self.breaks(&format!("P5: a node deletes {id}, and nobody has asked for that"));
         }
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
         self.call(Method::DELETE, &path(id, ""), "application/json", &options).0
