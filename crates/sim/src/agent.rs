@@ -29,6 +29,7 @@ use crate::behaviour::{Behaviours, Origin};
 use crate::clocks::Skew;
 use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
+use conduct::End;
 use ends::LastEnds;
 use graces::Graces;
 use hooks::Hooks;
@@ -46,7 +47,7 @@ const EVICTION_GRACE: TickDuration = TickDuration::from_secs(1);
 #[derive(Clone, Debug, PartialEq)]
 enum Life {
     Created,
-    Running { started_at: Tick, behaviour: Option<usize> },
+    Running { started_at: Tick, behaviour: Option<usize>, end: End },
     Exited(Exit),
 }
 
@@ -99,6 +100,8 @@ pub(crate) struct PodOnNode {
     pub(crate) tally: Tally,
     /// Behaviours that chose a start since this was asked last.
     pub(crate) behaviours_used: Vec<usize>,
+    /// Those of them that chose a container with a readiness probe.
+    pub(crate) behaviours_probed: Vec<usize>,
     leading_on: BTreeSet<ActionId>,
     unwritten: Option<Box<PodStatus>>,
     deletion_grace: Option<i64>,
@@ -199,6 +202,7 @@ impl PodOnNode {
             origin: Origin::default(),
             tally: Tally::default(),
             behaviours_used: Vec::new(),
+            behaviours_probed: Vec::new(),
             leading_on: BTreeSet::new(),
             unwritten: None,
             deletion_grace: None,

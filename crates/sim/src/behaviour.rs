@@ -13,7 +13,7 @@ const OOM_CODE: u8 = 137;
 
 /// What containers do that are chosen; the first that chooses a start decides. One that none chooses runs until it is told to end.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a behaviour: a map of fields")]
 pub struct Behaviour {
     /// Pods in this namespace; in all when it is absent.
     pub namespace: Option<String>,
@@ -143,11 +143,9 @@ impl Behaviours {
 
     /// What is to be done about a container that runs, now that another behaviour would choose its start.
     pub(crate) fn turn(&self, before: Option<usize>, now: Option<usize>) -> Turn {
-        let lasts = |behaviour: &Behaviour| behaviour.hangs || behaviour.unready;
+        let lasts = |behaviour: &Behaviour| behaviour.hangs || behaviour.concerns_readiness();
         match before.map(|index| &self.all[index]) {
             _ if before == now => Turn::None,
-            // how it ends was decided when it started
-            Some(Behaviour { exits: Some(_), .. }) => Turn::None,
             Some(behaviour) if now.is_none() && !lasts(behaviour) => Turn::None,
             Some(_) | None => Turn::ToNow,
         }
@@ -260,6 +258,11 @@ impl Behaviour {
 }
 
 impl Behaviour {
+    /// Whether it says when a container is ready.
+    pub(crate) const fn concerns_readiness(&self) -> bool {
+        self.unready || self.ready_after.is_some()
+    }
+
     /// Which containers it is about and what these do, for people.
     pub(crate) fn in_words(&self) -> (String, String) {
         let labels = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));

@@ -21,7 +21,9 @@ pub struct Outcome {
     pub policy: String,
     /// Restarts of containers, of all pods that ever were.
     pub restarts: u64,
-    /// The same by namespace/name of the pod.
+    /// Starts of containers, of all pods that ever were: a pod that takes the place of another begins with no restarts.
+    pub starts: u64,
+    /// The restarts by namespace/name of the pod.
     pub restarts_by_pod: BTreeMap<String, u64>,
     /// Restarts that were asked for, by rung and by what became of them.
     pub rungs: BTreeMap<Rung, BTreeMap<String, u64>>,
@@ -37,6 +39,8 @@ pub struct Outcome {
     pub length: TickDuration,
     /// Behaviours of the scenario that chose no start of a container, by their numbers.
     pub unused_behaviours: Vec<usize>,
+    /// Those that say when containers are ready, and chose none that has a readiness probe, by their numbers.
+    pub unseen_readiness: Vec<usize>,
     /// Ladders that selected no pod, by namespace/name.
     pub idle_ladders: Vec<String>,
     /// What the API warned of, by the object.
@@ -58,6 +62,7 @@ impl Outcome {
         Self {
             policy: policy.to_owned(),
             restarts: world.restarts(),
+            starts: world.tally().starts,
             restarts_by_pod: by_pod,
             rungs: world.rungs(),
             pods,
@@ -66,6 +71,7 @@ impl Outcome {
             timeline: world.timeline().clone(),
             length,
             unused_behaviours: world.unused_behaviours(),
+            unseen_readiness: world.unseen_readiness(),
             idle_ladders: world.idle_ladders(),
             warnings: world.warnings().to_vec(),
             trace_hash: world.trace().hash(),
@@ -106,6 +112,7 @@ impl Outcome {
         json!({
             "policy": self.policy,
             "restarts": self.restarts,
+            "starts": self.starts,
             "restartsByPod": self.restarts_by_pod,
             "restartedInPlace": self.restarted_in_place(),
             "rungs": rungs,
@@ -143,6 +150,7 @@ impl Outcome {
         vec![
             self.policy.clone(),
             self.restarts.to_string(),
+            self.starts.to_string(),
             if rungs.is_empty() { "-".to_owned() } else { rungs.join(", ") },
             format!("{}/{}", self.ready, self.pods),
             spoken(TickDuration::from_micros(

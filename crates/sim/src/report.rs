@@ -8,8 +8,17 @@ use serde_json::{Value, json};
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 
-const HEADS: [&str; 8] =
-    ["POLICY", "RESTARTS", "RUNGS", "READY", "UNAVAILABLE", "RECOVERY", "WRITES/MIN", "EVENTS/MIN"];
+const HEADS: [&str; 9] = [
+    "POLICY",
+    "RESTARTS",
+    "STARTS",
+    "RUNGS",
+    "READY",
+    "UNAVAILABLE",
+    "RECOVERY",
+    "WRITES/MIN",
+    "EVENTS/MIN",
+];
 
 /// What came of a scenario.
 #[derive(Clone, Debug)]
@@ -42,15 +51,15 @@ impl Report {
 
     /// What somebody who wrote the scenario may want to know: parts of it had no effect.
     pub fn notes(&self) -> Vec<String> {
-        let unused = |outcome: &Outcome, index: usize| outcome.unused_behaviours.contains(&index);
-        let first = self.outcomes.first().map(|first| first.unused_behaviours.as_slice());
-        let never = first
-            .unwrap_or_default()
-            .iter()
-            .filter(|index| self.outcomes.iter().all(|outcome| unused(outcome, **index)));
+        let never = self.in_all(|outcome| &outcome.unused_behaviours);
         let never =
             never.map(|index| format!("spec.behaviours[{index}] chose no start of a container"));
-        let mut notes: Vec<String> = self.without_effect.iter().cloned().chain(never).collect();
+        let unseen = self.in_all(|outcome| &outcome.unseen_readiness);
+        let unseen = unseen.map(|index| {
+            format!("spec.behaviours[{index}] says when containers are ready, and none that it chose has a readiness probe")
+        });
+        let mut notes: Vec<String> =
+            self.without_effect.iter().cloned().chain(never).chain(unseen).collect();
         for outcome in &self.outcomes {
             let idle = outcome.idle_ladders.iter();
             let idle = idle.map(|ladder| match self.outcomes.len() {
@@ -66,6 +75,12 @@ impl Report {
             }
         }
         notes
+    }
+
+    /// The numbers that all outcomes have in this list.
+    fn in_all(&self, list: fn(&Outcome) -> &[usize]) -> impl Iterator<Item = usize> {
+        let first = self.outcomes.first().map(list).into_iter().flatten().copied();
+        first.filter(move |index| self.outcomes.iter().all(|of| list(of).contains(index)))
     }
 
     /// For programs. `restarts` is that of the first policy.

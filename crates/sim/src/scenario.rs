@@ -25,7 +25,7 @@ pub struct Scenario {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a document of kind Scenario")]
 struct Document {
     #[serde(rename = "apiVersion")]
     api_version: String,
@@ -210,7 +210,10 @@ impl Scenario {
         world.set_records(Records::Counted);
         world.set_unchosen(Unchosen::EndsWhereItShould);
         world.set_field_validation(FieldValidation::Strict);
-        for (at, change) in script.changes(seed)? {
+        // what is asked for when the run is over has no effect, and a note says so
+        let (changes, late): (Vec<_>, Vec<_>) =
+            script.changes(seed)?.into_iter().partition(|(at, _)| *at < script.duration);
+        for (at, change) in changes {
             if let Some(change) = policy.of_change(change) {
                 world.change_at(at, change);
             }
@@ -223,7 +226,7 @@ impl Scenario {
             world.apply(object)?;
         }
         world.measure(script.duration);
-        world.turn_what_runs();
+        world.turn_what_runs(script.duration);
         for part in 1..=TOLD {
             let micros = u128::from(script.duration.as_micros()) * u128::from(part);
             let until = u64::try_from(micros / u128::from(TOLD)).unwrap_or(u64::MAX);
@@ -232,7 +235,13 @@ impl Scenario {
             told(until);
         }
         world.end();
-        Ok(Outcome::of(policy.name(), script.duration, &world))
+        let outcome = Outcome::of(policy.name(), script.duration, &world);
+        // a wrong manifest is one whether or not there is time for it; nobody looks at this world any more
+        let late = late.into_iter().filter_map(|(_, change)| policy.of_change(change));
+        for change in late {
+            world.try_out(change)?;
+        }
+        Ok(outcome)
     }
 }
 
@@ -244,9 +253,17 @@ fn is_ladder(object: &Value) -> bool {
 fn without_annotated_ladders(object: &Value) -> Value {
     let mut object = object.clone();
     for path in ["", "/spec/template", "/spec/jobTemplate/spec/template"] {
-        let annotations = object.pointer_mut(&format!("{path}/metadata/annotations"));
-        if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        let meta = object.pointer_mut(&format!("{path}/metadata")).and_then(Value::as_object_mut);
+        let Some(meta) = meta else { continue };
+        let annotations = meta.get_mut("annotations").and_then(Value::as_object_mut);
+        let is_left = annotations.is_none_or(|annotations| {
+            let was_empty = annotations.is_empty();
             annotations.retain(|name, _| !LADDER_ANNOTATIONS.contains(&name.as_str()));
+            was_empty || !annotations.is_empty()
+        });
+        // an empty map of annotations is another template than one without
+        if !is_left {
+            meta.remove("annotations");
         }
     }
     object
@@ -317,6 +334,22 @@ mod tests {
                     {"at": "1m", "scale": {"kind": "Pod", "name": "a", "replicas": 1}},
                 ]}),
                 "spec.changes[0].scale.kind: Pod cannot be scaled",
+            ),
+            (
+                json!({"for": "1h", "behaviours": [{"nodes": ["node-7"]}]}),
+                "spec.behaviours[0].nodes[0]: the nodes are node-0 to node-0",
+            ),
+            (
+                json!({"for": "1h", "behaviours": [{"from": "5m", "until": "5m"}]}),
+                "spec.behaviours[0].until: give a time after from",
+            ),
+            (
+                Value::Null,
+                "spec: invalid type: null, expected a script: a map of fields, of which `for` is needed",
+            ),
+            (
+                json!({"for": "1h", "behaviours": [null]}),
+                "spec.behaviours[0]: invalid type: null, expected a behaviour: a map of fields",
             ),
             (
                 json!({"for": "1h", "behaviours": [{}, {"exits": {"code": 900}}]}),

@@ -21,7 +21,11 @@ const RESTART_PERIOD: std::ops::RangeInclusive<TickDuration> =
     TickDuration::from_secs(1)..=TickDuration::from_secs(300);
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "a script: a map of fields, of which `for` is needed"
+)]
 pub(crate) struct Script {
     #[serde(rename = "for", deserialize_with = "duration")]
     pub(crate) duration: TickDuration,
@@ -43,7 +47,11 @@ const fn one() -> usize {
 
 /// Nodes that lose their network for a while: what runs on them goes on, and nobody hears of it.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "a loss of nodes: a map of fields"
+)]
 struct NodeLoss {
     #[serde(default)]
     nodes: Vec<String>,
@@ -57,7 +65,11 @@ struct NodeLoss {
 
 /// A change by hand, in the middle of the run. One of the three.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "a change: a map with `at`, and one of apply, scale and delete"
+)]
 struct ChangeAt {
     #[serde(deserialize_with = "duration")]
     at: TickDuration,
@@ -112,6 +124,15 @@ impl Script {
         let period = self.max_container_restart_period;
         if period.is_some_and(|period| !RESTART_PERIOD.contains(&period)) {
             return Err(wrong("spec.maxContainerRestartPeriod", "give 1s to 300s"));
+        }
+        for (index, behaviour) in self.behaviours.iter().enumerate() {
+            let path = format!("spec.behaviours[{index}]");
+            if behaviour.until.is_some_and(|until| until <= behaviour.from) {
+                return Err(wrong(&format!("{path}.until"), "give a time after from"));
+            }
+            for (index, name) in behaviour.nodes.iter().enumerate() {
+                check_node(&format!("{path}.nodes[{index}]"), name, self.nodes)?;
+            }
         }
         for (index, loss) in self.node_loss.iter().enumerate() {
             loss.check(&format!("spec.nodeLoss[{index}]"), self.nodes)?;

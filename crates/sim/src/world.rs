@@ -133,6 +133,8 @@ pub struct World {
     patience: NodeSettings,
     /// Those that chose a start of a container.
     behaviours_used: BTreeSet<usize>,
+    /// Those of them of which a readiness probe took notice.
+    behaviours_probed: BTreeSet<usize>,
     config: Config,
     nodes: BTreeSet<String>,
     /// Those without a network, and how often they lost it: it is back when it was mended as often.
@@ -215,6 +217,7 @@ impl World {
             behaviours: Behaviours { all: behaviours, unchosen: Unchosen::default() },
             patience: NodeSettings::default(),
             behaviours_used: BTreeSet::new(),
+            behaviours_probed: BTreeSet::new(),
             config,
             nodes: BTreeSet::new(),
             cut_off: BTreeMap::new(),
@@ -273,9 +276,10 @@ impl World {
         self.behaviours.unchosen = unchosen;
     }
 
-    /// Behaviours concern what runs already, too, when their time begins and when it is over; only starts unless told.
-    pub fn turn_what_runs(&mut self) {
-        for at in self.behaviours.turns() {
+    /// Behaviours concern what runs already, too, when their time begins and when it is over, in a run of this length; only starts
+    /// unless told.
+    pub fn turn_what_runs(&mut self, length: TickDuration) {
+        for at in self.behaviours.turns().into_iter().filter(|at| *at < length) {
             self.number += 1;
             self.coming.insert((BEGIN + at, self.number), Happening::BehavioursTurn);
         }
@@ -368,6 +372,12 @@ impl World {
         (0..self.behaviours.all.len())
             .filter(|index| !self.behaviours_used.contains(index))
             .collect()
+    }
+
+    /// Behaviours that say when containers are ready, and chose none that has a readiness probe, by their numbers.
+    pub fn unseen_readiness(&self) -> Vec<usize> {
+        let used = self.behaviours_used.difference(&self.behaviours_probed).copied();
+        used.filter(|index| self.behaviours.all[*index].concerns_readiness()).collect()
     }
 
     /// Ladders that selected no pod so far.

@@ -519,6 +519,107 @@ fn a_behaviour_concerns_what_runs_already_from_its_begin_to_its_end() {
     assert_eq!(slow.timeline.ready_after.unwrap().as_secs() / 2, 15);
 }
 
+/// What was not ready is when the behaviour is over, and what hung answers, though a container that was to exit will.
+#[test]
+fn the_end_of_a_behaviour_ends_what_it_made_of_a_container_but_for_its_exit() {
+    let mut probed = deployment("web", 1);
+    probed["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1});
+    let of = |behaviours: Value| {
+        play(json!({"for": "1h", "behaviours": behaviours}), std::slice::from_ref(&probed))
+    };
+    let slow = json!({"readyAfter": "20m", "until": "1m"});
+    for behaviours in [json!([slow]), json!([slow, {"hangs": false}])] {
+        let ready = of(behaviours).timeline.ready_after.unwrap();
+        assert!(ready < TickDuration::from_secs(65), "{ready:?}");
+    }
+    let exits = json!({"code": 1, "after": "10m"});
+    let outcome = of(json!([{"from": "5m", "until": "6m", "hangs": true, "exits": exits}]));
+    let outages: Vec<_> =
+        outcome.timeline.outages.iter().map(|of| of.from.as_secs() / 60).collect();
+    assert_eq!((outages, outcome.restarts), (vec![5, 15], 1), "{:?}", outcome.timeline.outages);
+    assert!(outcome.timeline.outages[0].until.unwrap() < TickDuration::from_secs(370));
+}
+
+/// What lies at the end or after it has no effect, and is told so; a manifest that is wrong is refused all the same.
+#[test]
+fn what_is_asked_for_when_the_run_is_over_is_noted_and_not_done() {
+    let grown = |at: &str, field: &str| {
+        let spec = json!({field: 5});
+        json!({"at": at, "apply": {
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec,
+        }})
+    };
+    for (at, said) in [("1h", "1h"), ("61m", "1h1m")] {
+        let spec = json!({
+            "for": "1h", "changes": [grown(at, "replicas")],
+            "nodeLoss": [{"nodes": ["node-0"], "from": at}],
+        });
+        let made = scenario(spec, &[deployment("web", 3)]);
+        let mut report = Report::of(1, &made);
+        report.outcomes.push(made.play(1, &Policy::AsWritten).unwrap());
+        let outcome = &report.outcomes[0];
+        assert_eq!((outcome.pods, outcome.ready), (3, 3), "{at}");
+        assert_eq!(outcome.timeline.time_to_recovery(), Some(TickDuration::ZERO), "{at}");
+        let note = |what: &str| format!("{what} is {said}, and the run ends after 1h");
+        let expected = [note("spec.changes[0].at"), note("spec.nodeLoss[0].from")];
+        assert_eq!(report.notes(), expected);
+        let wrong = json!({"for": "1h", "changes": [grown(at, "replicaz")]});
+        let wrong = scenario(wrong, &[deployment("web", 3)]).play(1, &Policy::AsWritten);
+        let error = wrong.unwrap_err().to_string();
+        assert!(error.contains("spec.replicaz"), "{error}");
+    }
+}
+
+/// As in production: the agent registers again with one of its next heartbeats.
+#[test]
+fn a_node_that_a_script_deletes_comes_back_and_its_pods_are_made_again() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}});
+    let applied = json!({"at": "20m", "apply": node});
+    let deleted = json!({"at": "10m", "delete": {"kind": "Node", "name": "node-0"}});
+    for changes in [json!([deleted]), json!([deleted, applied])] {
+        let outcome = play(json!({"for": "1h", "changes": changes}), &[deployment("web", 3)]);
+        assert_eq!((outcome.pods, outcome.ready), (3, 3), "{changes}");
+        let recovery = outcome.timeline.time_to_recovery().unwrap();
+        assert!(recovery < minutes(2), "{recovery:?}");
+    }
+}
+
+/// A change that brings nothing but a ladder is none where ladders are left out: no map is left that would roll the pods.
+#[test]
+fn a_ladder_that_a_change_brings_as_an_annotation_leaves_no_trace_without_ladders() {
+    let template = json!({"metadata": {"annotations": {"rekindle.dev/ladder": "Pod"}}});
+    let change = json!({"at": "1m", "apply": {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"template": template},
+    }});
+    let writes = |changes: Value| {
+        let made = scenario(json!({"for": "10m", "changes": changes}), &[deployment("web", 1)]);
+        let outcome = made.play(1, &Policy::NoLadder).unwrap();
+        (outcome.figures.writes, outcome.starts)
+    };
+    let (nothing, annotated) = (writes(json!([])), writes(json!([change])));
+    // the change itself, if that is one
+    assert!(annotated.1 == nothing.1 && annotated.0 <= nothing.0 + 1, "{annotated:?}");
+}
+
+#[test]
+fn a_behaviour_that_says_when_a_container_is_ready_without_a_probe_is_told_as_a_note() {
+    let mut probed = naked("probed");
+    probed["spec"]["containers"][0]["readinessProbe"] = json!({"tcpSocket": {"port": 80}});
+    for behaviour in [json!({"unready": true}), json!({"readyAfter": "1m"})] {
+        let note = "spec.behaviours[0] says when containers are ready, and none that it chose has a readiness probe";
+        for (pods, expected) in
+            [(vec![naked("a")], vec![note]), (vec![naked("a"), probed.clone()], vec![])]
+        {
+            let made = scenario(json!({"for": "10m", "behaviours": [behaviour]}), &pods);
+            let mut report = Report::of(1, &made);
+            report.outcomes.push(made.play(1, &Policy::AsWritten).unwrap());
+            assert_eq!(report.notes(), expected);
+        }
+    }
+}
+
 #[test]
 fn a_container_that_hung_obeys_its_stop_signal_when_that_is_over() {
     let mut slow = naked("slow");

@@ -1,12 +1,30 @@
 //! How the containers of a pod conduct themselves: what the scenario says of a start, and of what runs already.
 
 use rekindle_pod::{ActionId, ContainerKey, Outcome, ProbeKind, Verdict};
-use rekindle_types::{ContainerAttempt, ExitStatus, Tick, TickDuration};
+use rekindle_types::{ContainerAttempt, ContainerName, ExitStatus, Tick, TickDuration};
 
+use super::hooks::containers;
 use super::runtime::STOP;
 use super::{Effect, Life, PodOnNode, SIGTERM};
 use crate::behaviour::{Behaviours, Exits, Order, Start, Turn};
 use crate::known_bugs::KnownBug;
+
+/// How a container ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Open,
+    /// It was decided when it started, or when the time of a behaviour began.
+    Decided,
+}
+
+impl End {
+    pub(super) const fn of(exits: Option<&Exits>) -> Self {
+        match exits {
+            Some(_) => Self::Decided,
+            None => Self::Open,
+        }
+    }
+}
 
 impl PodOnNode {
     /// The behaviour that chooses a start at this time of the run, and how the container ends by itself.
@@ -43,19 +61,23 @@ impl PodOnNode {
     /// The time of a behaviour begins or is over: what runs may do something else from now on.
     pub(crate) fn decide_anew(&mut self, run: &Behaviours, time: TickDuration) -> Vec<Effect> {
         let running = self.containers.iter().filter_map(|(key, life)| match life {
-            Life::Running { behaviour, .. } => Some((key.clone(), *behaviour)),
+            Life::Running { behaviour, end, .. } => Some((key.clone(), *behaviour, *end)),
             Life::Created | Life::Exited(_) => None,
         });
         let running: Vec<_> = running.collect();
         let mut effects = Vec::new();
-        for (key, before) in running {
+        for (key, before, end) in running {
             let (chosen, exits) = self.decide(&key, run, time);
             if run.turn(before, chosen) == Turn::None {
                 continue;
             }
-            self.behaviours_used.extend(chosen);
-            if let Some(Life::Running { behaviour, .. }) = self.containers.get_mut(&key) {
+            self.note_choice(&key.name, chosen);
+            let exits = exits.filter(|_| end == End::Open);
+            if let Some(Life::Running { behaviour, end, .. }) = self.containers.get_mut(&key) {
                 *behaviour = chosen;
+                if exits.is_some() {
+                    *end = End::Decided;
+                }
             }
             if run.hangs(before) && !run.hangs(chosen) {
                 effects.extend(self.wakes(&key));
@@ -63,6 +85,15 @@ impl PodOnNode {
             effects.extend(exits.map(|exits| Effect::Ends(exits.after, key, exits.status())));
         }
         effects
+    }
+
+    /// A behaviour has chosen a container, or none has.
+    pub(super) fn note_choice(&mut self, name: &ContainerName, chosen: Option<usize>) {
+        self.behaviours_used.extend(chosen);
+        let mut of_name = containers(&self.pod).filter(|container| container.name == name.0);
+        if of_name.next().is_some_and(|container| container.readiness_probe.is_some()) {
+            self.behaviours_probed.extend(chosen);
+        }
     }
 
     /// A container that hung obeys the signal that it got meanwhile, and its hooks end.
@@ -87,7 +118,9 @@ impl PodOnNode {
         (run, bug): (&Behaviours, Option<KnownBug>),
     ) -> Effect {
         let (behaviour, runs) = match self.containers.get(key) {
-            Some(Life::Running { behaviour, started_at }) => (*behaviour, now.since(*started_at)),
+            Some(Life::Running { behaviour, started_at, .. }) => {
+                (*behaviour, now.since(*started_at))
+            }
             Some(Life::Created | Life::Exited(_)) | None => (None, TickDuration::ZERO),
         };
         let soon = TickDuration::from_millis(1);

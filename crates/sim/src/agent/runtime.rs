@@ -7,6 +7,7 @@ use rekindle_pod::{
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
+use super::conduct::End;
 use super::hooks::containers;
 use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM, named};
 use crate::behaviour::Behaviours;
@@ -63,10 +64,11 @@ impl PodOnNode {
     ) -> Vec<Effect> {
         self.check_sandbox(key.sandbox);
         let (behaviour, exits) = self.decide(key, run, time);
-        self.behaviours_used.extend(behaviour);
+        self.note_choice(&key.name, behaviour);
         let mut effects = Vec::new();
         if self.containers.get(key) == Some(&Life::Created) {
-            self.containers.insert(key.clone(), Life::Running { started_at: now, behaviour });
+            let end = End::of(exits.as_ref());
+            self.containers.insert(key.clone(), Life::Running { started_at: now, behaviour, end });
             self.tally.starts += 1;
             if !self.starts.insert(key.clone()) {
                 self.breaks(|| format!("P1: {} was started twice", named(key)));

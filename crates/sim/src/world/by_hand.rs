@@ -2,11 +2,16 @@
 
 use http::Method;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
 use super::{MERGE_PATCH, World, path};
 use crate::error::SimError;
+use crate::faults::Comeback;
 use crate::script::Change;
+
+/// An agent notices with one heartbeat that its Node is gone, and registers with the next; a heartbeat comes every ten seconds.
+const REGISTERS_AFTER: TickDuration = TickDuration::from_secs(15);
 
 /// What the API makes of fields that it does not know (KEP-2885).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +96,9 @@ impl World {
                 let answer = self.call(Method::DELETE, &path, "application/json", &json!({}));
                 self.accepted(&id, "delete", answer)?;
                 self.availability.give_up(&id);
+                if id.kind == Kind::Node {
+                    self.node_deleted(&id.name.name, Comeback::After(REGISTERS_AFTER));
+                }
                 Ok(())
             }
             Change::Cut(nodes) => {
@@ -101,6 +109,24 @@ impl World {
                 self.mend(&nodes);
                 Ok(())
             }
+        }
+    }
+
+    /// Asks for a change that nobody waits for. What is wrong with an object that is applied is told; what another change refers to may
+    /// not be there.
+    ///
+    /// # Errors
+    /// When the API refuses an object, in its words.
+    pub(crate) fn try_out(&mut self, change: Change) -> Result<(), SimError> {
+        match change {
+            Change::Apply(object) => self.apply(&object),
+            Change::Patch(id, patch) => {
+                if let Ok(path) = rekindle_operator::path(&id, "") {
+                    self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+                }
+                Ok(())
+            }
+            Change::Delete(_) | Change::Cut(_) | Change::Mend(_) => Ok(()),
         }
     }
 

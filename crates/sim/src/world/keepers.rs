@@ -194,9 +194,14 @@ impl World {
         self.trace.add(self.now, &format!("a user deletes {node}: {code}, {comeback:?}"));
         // one that was asked for again is gone, as the first time was done and not said
         let is_done = code < 300 || (code == 404 && self.keepers.is_registered(node));
-        if !is_done {
-            return code;
+        if is_done {
+            self.node_deleted(node, comeback);
         }
+        code
+    }
+
+    /// The Node of a machine is gone.
+    pub(super) fn node_deleted(&mut self, node: &str, comeback: Comeback) {
         self.give_up_pods_of(node);
         self.keepers.vouched.remove(node);
         self.keepers.drains.remove(node);
@@ -206,7 +211,6 @@ impl World {
             Comeback::Never => self.register_after(node, RETRY),
             Comeback::After(after) => self.register_after(node, after),
         }
-        code
     }
 
     fn register_after(&mut self, node: &str, after: TickDuration) {

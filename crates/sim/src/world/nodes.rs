@@ -331,6 +331,7 @@ impl World {
         let effects = pod.act(self.now, &self.behaviours, BEGIN, &mut self.faults);
         let (broken, incarnation) = (pod.broken_promise(), pod.incarnation);
         self.behaviours_used.extend(std::mem::take(&mut pod.behaviours_used));
+        self.behaviours_probed.extend(std::mem::take(&mut pod.behaviours_probed));
         let dead = std::mem::take(&mut pod.died).then(|| pod.node.clone());
         if let Some(broken) = broken {
             self.breaks(&broken);
@@ -351,6 +352,7 @@ impl World {
             let effects = pod.decide_anew(&self.behaviours, self.now.since(BEGIN));
             let incarnation = pod.incarnation;
             self.behaviours_used.extend(std::mem::take(&mut pod.behaviours_used));
+            self.behaviours_probed.extend(std::mem::take(&mut pod.behaviours_probed));
             self.take_effects(&uid, incarnation, effects);
         }
     }
