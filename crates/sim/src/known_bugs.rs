@@ -60,11 +60,13 @@ pub enum KnownBug {
     EndTakenForSuccess,
     /// A container that was created and not started is taken for one that runs, and is never started.
     CreatedTakenForRunning,
+    /// An agent that starts again takes what has succeeded for what has failed.
+    SuccessForgotten,
 }
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -93,5 +95,6 @@ impl KnownBug {
         Self::EvictionDeletes,
         Self::EndTakenForSuccess,
         Self::CreatedTakenForRunning,
+        Self::SuccessForgotten,
     ];
 }

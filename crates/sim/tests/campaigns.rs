@@ -183,8 +183,9 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
     let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
     match bug {
-        KnownBug::CreatedTakenForDead => ("P3", crashes_only(first_harmful_crash(bug))),
-        KnownBug::CreatedTakenForRunning => ("P2", crashes_only(first_harmful_crash(bug))),
+        KnownBug::CreatedTakenForDead => ("P3", harmed_by_crash(bug, &crashes_only(0))),
+        KnownBug::CreatedTakenForRunning => ("P2", harmed_by_crash(bug, &crashes_only(0))),
+        KnownBug::SuccessForgotten => ("P1", harmed_by_crash(bug, &succeeding())),
         KnownBug::AgentRestartEndsAll => ("P1", crashes_only(34)),
         KnownBug::SandboxOfNamesake => ("P1", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
         KnownBug::ExitNotTold => ("P2", campaign(&[(60, ended())], Vec::new())),
@@ -403,11 +404,67 @@ fn crashes_only(action: u64) -> Campaign {
     made
 }
 
-/// The first action before which an agent with that bug does harm: between a container's creation and its start.
-fn first_harmful_crash(bug: KnownBug) -> u64 {
-    let bug = Some(bug);
-    let harms = |action: &u64| Campaign { bug, ..crashes_only(*action) }.check().is_err();
-    (0..60).find(harms).expect("one of the actions is the start of a created container")
+/// The same with the first death of the agent by which one with that bug does harm.
+fn harmed_by_crash(bug: KnownBug, made: &Campaign) -> Campaign {
+    let dies = |action: u64| Campaign { crashes: [action].into(), ..made.clone() };
+    let harms = |action: &u64| Campaign { bug: Some(bug), ..dies(*action) }.check().is_err();
+    dies((0..60).find(harms).expect("one of the actions is that by which it does harm"))
+}
+
+/// A pod that is there to end, and does so well.
+fn succeeding() -> Campaign {
+    let container = Some("work".to_owned());
+    let succeeds = Behaviour { container, exits: exits(0, 5), ..Behaviour::default() };
+    let work = json!({"name": "work", "image": "app:1"});
+    Campaign {
+        objects: vec![json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "once"},
+            "spec": {"restartPolicy": "Never", "containers": [work]},
+        })],
+        behaviours: vec![succeeds],
+        ..crashes_only(0)
+    }
+}
+
+/// What is said of a bug, so that no other check of the same promise catches it in place of the one that is meant.
+const fn said(bug: KnownBug) -> &'static str {
+    match bug {
+        KnownBug::CreatedTakenForDead => "restartCount of app is 1, and it was started 1 times",
+        KnownBug::AgentRestartEndsAll => "agents that die change the end of ReplicaSet default/web",
+        KnownBug::SandboxOfNamesake => "it uses sandbox 0, which was made for the pod with UID",
+        KnownBug::ExitNotTold | KnownBug::ProbeKillNotTold | KnownBug::CreatedTakenForRunning => {
+            "is said to be ready, and app does not run"
+        }
+        KnownBug::LastEventLost => "Deployment default/web wants 3 pods, and has 2",
+        KnownBug::CountFrozen | KnownBug::ProbeKillUncounted => {
+            "restartCount of app is 0, and it was started 2 times"
+        }
+        KnownBug::GraceCutShort => "was killed after 10 ms of its grace period of 20000 ms",
+        KnownBug::BudgetIgnored => "was evicted, and PodDisruptionBudget default/web wants 2",
+        KnownBug::HookSkipped => "got its stop signal before its hook preStop was run",
+        KnownBug::SandboxLeaked => "is gone, and its sandbox stands",
+        KnownBug::LadderConcurrencyUnseen => "maxConcurrent of RestartLadder default/both is 1",
+        KnownBug::LadderRateUnseen => "perMinute of RestartLadder default/both is 1",
+        KnownBug::EvictionForced => "runs again, and the one before still does on node-0",
+        KnownBug::TolerationUnseen => {
+            "was ended for the taints of node-0, and tolerates them still"
+        }
+        KnownBug::BackoffInMemory => "after its end, and its backoff is 160000 ms (",
+        KnownBug::BackoffByWallTime => "after its end, and its backoff is 300000 ms (",
+        KnownBug::BackoffOfNamesake => "after its end, and its backoff is 0 ms at most",
+        KnownBug::ReadinessForgotten => "was ready, and is not any more, though it runs",
+        KnownBug::StartForgotten | KnownBug::SidecarStartForgotten => {
+            "container sidecar (start 1) was started, and its start begins anew"
+        }
+        KnownBug::ProbeLoopLeaked => "was asked by its readiness probe 6 times in 2 s",
+        KnownBug::VerdictOfEarlier => "is ended for its liveness probe, which failed 0 times of 3",
+        KnownBug::RuleWhileTerminating => "was started though its pod is to end",
+        KnownBug::EvictionDeletes => "a node deletes Pod default/web",
+        KnownBug::EndTakenForSuccess => "is said to have succeeded, and container app has not",
+        KnownBug::SuccessForgotten => {
+            "agents that die change the end of Pod default/once: \"Failed"
+        }
+    }
 }
 
 #[test]
@@ -418,6 +475,7 @@ fn each_known_bug_is_caught_when_it_is_switched_on_and_only_then() {
         let failure = Campaign { bug: Some(bug), ..campaign }.check();
         let failure = failure.expect_err(&format!("{bug:?} is not caught"));
         assert_eq!(failure.promise, promise, "{bug:?}: {}", failure.message);
+        assert!(failure.message.contains(said(bug)), "{bug:?}: {}", failure.message);
         // the last that is shown is what is told of, and its number among all steps
         let last = failure.trace.last().unwrap();
         assert!(last.ends_with(&format!("BROKEN {}", failure.message)), "{bug:?}: {last}");

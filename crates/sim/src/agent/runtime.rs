@@ -196,6 +196,12 @@ impl PodOnNode {
                     Life::Running { started_at, .. } => {
                         ContainerSeenState::Running { started_at: *started_at }
                     }
+                    Life::Exited(exit)
+                        if exit.status.is_success()
+                            && faults.bug == Some(KnownBug::SuccessForgotten) =>
+                    {
+                        ContainerSeenState::Exited { exit: lost() }
+                    }
                     Life::Exited(exit) => ContainerSeenState::Exited { exit: exit.clone() },
                 },
             })

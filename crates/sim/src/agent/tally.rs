@@ -1,5 +1,6 @@
 //! What was really done to pods, counted: the same campaign without faults must have done as much (see `Campaign::check`).
 
+use std::fmt;
 use std::ops::AddAssign;
 
 /// The counts.
@@ -24,5 +25,15 @@ impl AddAssign for Tally {
         self.starts += other.starts;
         self.signals += other.signals;
         self.kills += other.kills;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sandboxes, containers, starts, signals, kills } = self;
+        write!(
+            to,
+            "{sandboxes} sandboxes, {containers} containers, {starts} starts, {signals} signals, {kills} kills"
+        )
     }
 }

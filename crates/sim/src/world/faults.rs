@@ -262,8 +262,10 @@ impl World {
         let (code, _) = self.call(Method::PATCH, &path(id, ""), MERGE_PATCH, patch);
         self.trace.add(self.now, &format!("a user asks {id} to be {patch}: {code}"));
         let has_no_disk = self.full_until > self.now || self.server.power() != Power::On;
-        let is_refused = (400..500).contains(&code) || (has_no_disk && code >= 500);
-        if !is_refused {
+        // what is not there any more was not asked for anything
+        let is_gone = code == 404 && !self.server.holds(id);
+        let is_refused = (400..500).contains(&code) && code != 404;
+        if !is_refused && !is_gone && !(has_no_disk && code >= 500) {
             self.breaks(&format!("P9: {id} may be {patch}: {code}"));
         }
     }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
 use rekindle_controllers::{Kind, NamespacedName, Object, avoidance, owners};
 use rekindle_operator::kinds;
-use rekindle_types::pods::{is_finished, is_ready};
+use rekindle_types::pods::{AnyPod, is_finished, is_ready};
 use rekindle_types::v1alpha1::{ReplacementStep, Rung};
 use rekindle_types::{Tick, TickDuration, labels};
 
@@ -53,8 +53,17 @@ impl World {
         all
     }
 
-    /// What nodes have of pods, and should not.
+    /// What nodes have of pods, and should not; and pods that serve, of which their nodes know nothing.
     fn at_odds_with_nodes(&self) -> Vec<String> {
+        let pods = self.server.pods();
+        let unknown = pods.iter().filter_map(|pod| {
+            let node = pod.node_name().filter(|node| self.nodes.contains(*node))?;
+            let is_known = self.pods.contains_key(pod.metadata.uid.as_deref().unwrap_or_default());
+            (is_ready(pod) && !is_known).then(|| {
+                let name = super::name_of(pod);
+                format!("Pod {name} is said to be ready, and {node} does not know it")
+            })
+        });
         let odd = self.pods.iter().filter_map(|(uid, on_node)| {
             let name = super::name_of(&on_node.pod);
             let Some(pod) =
@@ -77,7 +86,7 @@ impl World {
             })?;
             Some(format!("Pod {name} is said to be ready, and {} does not run", dead.name))
         });
-        odd.collect()
+        unknown.chain(odd).collect()
     }
 
     /// Objects whose owners are all gone: they should have gone with them, or belong to nobody.
@@ -97,8 +106,10 @@ impl World {
         let wrong = services.filter_map(|object| {
             let Object::Service(service) = &object else { return None };
             let (wanted, found) = (self.addresses_of(service)?, self.routes_of(&object));
-            (wanted != found)
-                .then(|| format!("{} leads to {found:?}, and should to {wanted:?}", object.id()))
+            (wanted != found).then(|| {
+                let (found, wanted) = (listed(&found), listed(&wanted));
+                format!("{} leads to {found}, and should to {wanted}", object.id())
+            })
         });
         wrong.collect()
     }
@@ -205,7 +216,7 @@ impl World {
         })
     }
 
-    /// Containers whose `restartCount` is not the number of their starts minus one.
+    /// Containers whose `restartCount` is not the number of their starts minus one, whether they run, wait or have ended.
     pub fn miscounted(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (uid, on_node) in &self.pods {
@@ -216,10 +227,14 @@ impl World {
             let statuses = pod.status.iter().flat_map(|status| {
                 status.container_statuses.iter().chain(&status.init_container_statuses).flatten()
             });
-            for status in statuses.filter(|status| status.started == Some(true)) {
+            // one that is over, and that a finalizer keeps, is taken up again after everything of it is gone
+            if on_node.starts() == 0 && is_finished(&pod) {
+                continue;
+            }
+            for status in statuses {
                 let (count, starts) = (status.restart_count, on_node.starts_of(&status.name));
-                let failed = on_node.failed_starts_of(&status.name);
-                if usize::try_from(count).unwrap_or(0) + 1 != starts + failed {
+                let attempts = starts + on_node.failed_starts_of(&status.name);
+                if usize::try_from(count).unwrap_or(usize::MAX) != attempts.saturating_sub(1) {
                     wrong.push(format!(
                         "{}: restartCount of {} is {count}, and it was started {starts} times",
                         super::name_of(&pod),
@@ -248,29 +263,79 @@ impl World {
         all
     }
 
-    /// Each workload: how many of its pods are ready, and what they run. Of nodes that they keep away from how many: which those are
-    /// depends on where the pods were, which may be a matter of milliseconds.
+    /// What there is, and of each workload and naked pod how its pods are, what they run and how often that was started again; how Jobs
+    /// ended. Of nodes that pods keep away from how many: which those are depends on where the pods were, which may be a matter of
+    /// milliseconds.
     pub fn end_state(&self) -> BTreeMap<String, String> {
-        let mut state: BTreeMap<String, (usize, String)> = BTreeMap::new();
-        for pod in self.server.pods() {
-            let owner = owners::controller_of(&pod.metadata);
-            let of = owner.map_or_else(
-                || super::id_of_pod(&pod).to_string(),
-                |owner| format!("{} {}", owner.kind, owner.name),
-            );
-            let entry = state.entry(of).or_default();
-            entry.0 += usize::from(is_ready(&pod) || is_finished(&pod));
-            let annotations = pod.metadata.annotations.iter().flatten();
-            let annotations: BTreeMap<&String, String> = annotations
-                .map(|(key, value)| match key.as_str() {
-                    avoidance::ANNOTATION => (key, format!("{} nodes", count_of(value))),
-                    _ => (key, value.clone()),
-                })
-                .collect();
-            entry.1 = format!("{annotations:?}");
+        let mut state: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let kinds = [
+            Kind::Deployment,
+            Kind::StatefulSet,
+            Kind::DaemonSet,
+            Kind::Job,
+            Kind::PersistentVolumeClaim,
+        ];
+        for object in kinds.into_iter().flat_map(|kind| self.server.list(kind)) {
+            let of_it = state.entry(object.id().to_string()).or_default();
+            of_it.extend(end_of_job(&object));
         }
-        state.into_iter().map(|(of, (ready, what))| (of, format!("{ready} {what}"))).collect()
+        for pod in self.server.pods() {
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            let of = owners::controller_of(&pod.metadata).map_or_else(
+                || super::id_of_pod(&pod).to_string(),
+                |owner| format!("{} {namespace}/{}", owner.kind, owner.name),
+            );
+            state.entry(of).or_default().push(end_of_pod(&pod));
+        }
+        let told = state.into_iter().map(|(of, mut all)| {
+            all.sort();
+            (of, all.join("; "))
+        });
+        told.collect()
     }
+}
+
+/// The conditions of a Job that are true.
+fn end_of_job(object: &Object) -> Option<String> {
+    let Object::Job(job) = object else { return None };
+    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let on = conditions.into_iter().filter(|condition| condition.status == "True");
+    let on: BTreeSet<&str> = on.map(|condition| condition.type_.as_str()).collect();
+    Some(listed(&on))
+}
+
+/// How a pod is, what runs in it and how often that was started again, and its annotations.
+fn end_of_pod(pod: &Pod) -> String {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = match is_ready(pod) {
+        true => "ready",
+        false => phase.unwrap_or("Pending"),
+    };
+    let spec = pod.spec.iter();
+    let images: Vec<&str> = spec
+        .flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+        .filter_map(|container| container.image.as_deref())
+        .collect();
+    let statuses = pod.status.iter().flat_map(|status| {
+        status.init_container_statuses.iter().chain(&status.container_statuses).flatten()
+    });
+    let restarts: Vec<String> =
+        statuses.map(|status| format!("{} {}", status.name, status.restart_count)).collect();
+    let annotations = pod.metadata.annotations.iter().flatten();
+    let annotations: Vec<String> = annotations
+        .map(|(key, value)| match key.as_str() {
+            avoidance::ANNOTATION => format!("{key}={} nodes", count_of(value)),
+            _ => format!("{key}={value}"),
+        })
+        .collect();
+    let (images, restarts) = (images.join(", "), restarts.join(", "));
+    format!("{phase}, images {images}, restarts {restarts}, {}", annotations.join(", "))
+}
+
+/// For people.
+fn listed<T: AsRef<str>>(all: &BTreeSet<T>) -> String {
+    let all: Vec<&str> = all.iter().map(AsRef::as_ref).collect();
+    if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
 }
 
 /// How many nodes the annotation names.
@@ -287,4 +352,177 @@ fn created(object: &Object) -> Tick {
 fn has_claim(pod: &Pod) -> bool {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes.into_iter().any(|volume| volume.persistent_volume_claim.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use rekindle_controllers::ObjectId;
+    use rekindle_pod::Config;
+    use serde_json::{Value, json};
+
+    use super::super::{MERGE_PATCH, path};
+    use super::*;
+
+    /// A world at rest with a Service, a budget, a Job and a CronJob.
+    fn at_rest() -> World {
+        let pod = |policy: &str, name: &str| {
+            json!({
+                "metadata": {"labels": {"app": name}},
+                "spec": {"restartPolicy": policy, "containers": [{"name": "app", "image": "app:1"}]},
+            })
+        };
+        let selector = json!({"matchLabels": {"app": "web"}});
+        let object = |api: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec});
+        let job = json!({"template": pod("Never", "job")});
+        let cron_job = json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}});
+        let ports = json!([{"port": 80}]);
+        let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
+        world.set_unchosen(crate::behaviour::Unchosen::EndsWhereItShould);
+        for object in [
+            object(
+                "apps/v1",
+                "Deployment",
+                "web",
+                json!({"selector": selector, "template": pod("Always", "web")}),
+            ),
+            object("v1", "Service", "web", json!({"selector": {"app": "web"}, "ports": ports})),
+            object(
+                "policy/v1",
+                "PodDisruptionBudget",
+                "web",
+                json!({"minAvailable": 1, "selector": selector}),
+            ),
+            object("batch/v1", "Job", "once", job.clone()),
+            object("batch/v1", "CronJob", "daily", cron_job),
+        ] {
+            world.apply(&object).unwrap();
+        }
+        world.run_until(TickDuration::from_secs(120)).unwrap();
+        assert_eq!(world.unsettled(), Vec::<String>::new());
+        world
+    }
+
+    fn first(world: &World, kind: Kind) -> ObjectId {
+        world.server.list(kind)[0].id()
+    }
+
+    /// What was right a moment ago is not any more, and no controller has seen it.
+    #[test]
+    fn what_is_not_as_it_was_asked_for_is_named() {
+        let endpoints = json!({"endpoints": []});
+        let orphan = json!({"metadata": {"ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "of-nobody",
+            "controller": true,
+        }]}});
+        let long_ago = json!({"status": {"lastScheduleTime": "2025-12-31T00:00:00Z"}});
+        let cases = [
+            (
+                Kind::EndpointSlice,
+                "",
+                endpoints,
+                "Service default/web leads to nothing, and should to 10.",
+            ),
+            (Kind::ReplicaSet, "", orphan, "is there, and its owners are gone"),
+            (
+                Kind::CronJob,
+                "/status",
+                long_ago,
+                "CronJob default/daily has not begun a run for too long",
+            ),
+            (
+                Kind::Job,
+                "/status",
+                json!({"status": {"failed": 7}}),
+                "says that 1 pods succeeded and 7 failed, and had 1",
+            ),
+            (
+                Kind::PodDisruptionBudget,
+                "/status",
+                json!({"status": {"currentHealthy": 7}}),
+                "PodDisruptionBudget default/web says that 7 pods are healthy and 0 may be disrupted, and 1 are healthy",
+            ),
+        ];
+        for (kind, subresource, patch, expected) in cases {
+            let world = at_rest();
+            let path = path(&first(&world, kind), subresource);
+            let (code, answer) = world.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+            assert_eq!(code, 200, "{answer}");
+            let found = world.unsettled();
+            assert!(found.iter().any(|found| found.contains(expected)), "{expected}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_serves_and_that_its_node_does_not_know_is_named() {
+        let mut world = at_rest();
+        world.pods.retain(|_, pod| !is_ready(pod.pod.as_ref()));
+        let found = world.unsettled();
+        assert!(found[0].contains("is said to be ready, and node-0 does not know it"), "{found:?}");
+    }
+
+    #[test]
+    fn what_has_ended_is_counted_as_well_as_what_runs() {
+        let world = at_rest();
+        assert_eq!(world.miscounted(), Vec::<String>::new());
+        let ended = world.server.pods().into_iter().find(|pod| is_finished(pod)).unwrap();
+        let mut statuses = ended.status.clone().unwrap().container_statuses.unwrap();
+        statuses[0].restart_count = 3;
+        let patch = json!({"status": {"containerStatuses": statuses}});
+        let path = path(&super::super::id_of_pod(&ended), "/status");
+        assert_eq!(world.call(Method::PATCH, &path, MERGE_PATCH, &patch).0, 200);
+        let found = world.miscounted();
+        assert!(
+            found[0].contains("restartCount of app is 3, and it was started 1 times"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_watch_that_shows_what_it_has_shown_breaks_a_promise() {
+        let mut world = at_rest();
+        let patch = json!({"metadata": {"labels": {"a": "b"}}});
+        let path = path(&first(&world, Kind::Deployment), "");
+        world.call(Method::PATCH, &path, MERGE_PATCH, &patch);
+        let event = world.watch.try_next().unwrap().unwrap();
+        world.see(&event);
+        assert_eq!(world.broken_promise(), None);
+        world.see(&event);
+        let broken = world.broken_promise().unwrap();
+        assert!(broken.starts_with("P6: the watch shows revision "), "{broken}");
+    }
+
+    #[test]
+    fn a_restart_count_that_falls_breaks_a_promise() {
+        let mut world = at_rest();
+        world.pods.values_mut().for_each(|pod| pod.restarts = 7);
+        world.do_at(
+            TickDuration::from_secs(130),
+            crate::faults::Deed::EndContainer(0, rekindle_types::ExitStatus::OomKilled),
+        );
+        world.run_until(TickDuration::from_secs(140)).unwrap();
+        let broken = world.broken_promise().unwrap();
+        assert!(broken.contains("fell from 7 to "), "{broken}");
+    }
+
+    #[test]
+    fn a_pod_that_should_have_gone_from_a_lost_node_breaks_a_promise() {
+        let mut world = World::new(1, 3, Vec::new(), Config::default()).unwrap();
+        let containers = json!([{"name": "app", "image": "app:1"}]);
+        let spec = json!({"nodeName": "node-0", "containers": containers});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec});
+        world.apply(&pod).unwrap();
+        let node: BTreeSet<String> = ["node-0".to_owned()].into();
+        world.cut(&node);
+        // the taint comes after some fifty seconds, and what tolerates it not at all has two minutes then
+        world.run_until(TickDuration::from_secs(60 + 130)).unwrap();
+        let mut pod = world.server.pods()[0].as_ref().clone();
+        world.check_overdue("node-0", &[std::sync::Arc::new(pod.clone())]);
+        assert_eq!(world.broken_promise(), None);
+        pod.spec.iter_mut().for_each(|spec| spec.tolerations = None);
+        world.check_overdue("node-0", &[std::sync::Arc::new(pod)]);
+        let broken = world.broken_promise().unwrap();
+        assert!(broken.contains("bears the taints of node-0 no longer, and is there"), "{broken}");
+    }
 }
