@@ -617,7 +617,10 @@ pub(crate) fn budget_words(status: &Status) -> String {
         .collect();
     match untold.as_slice() {
         [] => status.message.clone(),
-        untold => format!("{} {}", status.message, untold.join("; ")),
+        untold => {
+            let end = if status.message.ends_with('.') { "" } else { ";" };
+            format!("{}{end} {}", status.message, untold.join("; "))
+        }
     }
 }
 

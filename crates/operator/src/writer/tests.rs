@@ -114,7 +114,7 @@ fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
         (
             &*format!("It would violate it. {needs}"),
             vec![needs, blocks],
-            format!("It would violate it. {needs} {blocks}"),
+            format!("It would violate it. {needs}; {blocks}"),
             Refusal::DeadlockedBudget,
         ),
         ("It would violate it.", vec![], "It would violate it.".to_owned(), Refusal::Budget),
