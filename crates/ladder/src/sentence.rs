@@ -17,6 +17,9 @@ const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
 pub(crate) const UNSELECTED: &str =
     "no ladder selects the pod any more: its containers are left to their own backoff";
 
+/// Of a ledger whose pod is gone for good.
+pub(crate) const GONE: &str = "the pod is gone, and no other one takes its place";
+
 /// Of a ledger that was exhausted by another revision.
 pub(crate) const OTHER_REVISION: &str =
     "the pod is of another revision than the one that exhausted the ladder: it is tried anew";

@@ -1,14 +1,27 @@
-//! A ledger whose pod no ladder selects any more: nobody holds, waits or is exhausted there. What was tried and counted stays, for a ladder
-//! that comes back goes on from it.
+//! A ledger whose pod no ladder selects any more, or is gone for good: nobody holds, waits or is exhausted there. What was tried and counted stays, for a
+//! ladder or a pod of that name that comes back goes on from it.
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::RestartLedgerStatus;
+use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus};
 
 use crate::draft::EXHAUSTED;
 use crate::sentence;
 
 /// The ledger's status as it is then; the same again when it is so already.
 pub fn unselected(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
+    over(ledger, sentence::UNSELECTED, now)
+}
+
+/// The status of a ledger whose pod is gone, and that no controller makes another one for. That every rung was tried in vain stays told, and so does that
+/// nothing failed.
+pub fn without_pod(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
+    match ledger.phase {
+        Some(LedgerPhase::Climbing | LedgerPhase::Holding) => over(ledger, sentence::GONE, now),
+        Some(LedgerPhase::Healthy | LedgerPhase::Exhausted) | None => ledger.clone(),
+    }
+}
+
+fn over(ledger: &RestartLedgerStatus, why: &str, now: Tick) -> RestartLedgerStatus {
     let mut ledger = RestartLedgerStatus {
         phase: None,
         rung: None,
@@ -20,14 +33,14 @@ pub fn unselected(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatu
         in_vain: None,
         ladder_uid: None,
         stable_since: None,
-        message: Some(sentence::UNSELECTED.to_owned()),
+        message: Some(why.to_owned()),
         ..ledger.clone()
     };
     let mut conditions = ledger.conditions.iter_mut().flatten();
     if let Some(condition) = conditions.find(|c| c.type_ == EXHAUSTED && c.status == "True") {
         condition.status = "False".to_owned();
         condition.reason = "Over".to_owned();
-        condition.message = sentence::UNSELECTED.to_owned();
+        condition.message = why.to_owned();
         condition.last_transition_time = now.to_time();
     }
     ledger

@@ -3,29 +3,25 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_controllers::events::{Note, Severity};
-use rekindle_controllers::plan::{Part, Propagation};
+use rekindle_controllers::plan::Part;
 use rekindle_controllers::{
     Change, Kind, NamespacedName, Object, ObjectId, Plan, Step, View, Write, owners, pods,
 };
 use rekindle_ladder::{
-    Action, Asker, Crowd, Decision, Identity, Occupancy, Peers, PodRestartPlan, Policy, Register,
+    Action, Asker, Crowd, Decision, Occupancy, Peers, PodRestartPlan, Policy, Register,
     RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, symptom_of,
     unselected,
 };
+use rekindle_types::Tick;
 use rekindle_types::held::Pod;
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, PodRestartPhase, RestartLadder, RestartLedger, RestartLedgerSpec,
-    RestartLedgerStatus,
+    CarriedOutBy, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec, RestartLedgerStatus,
 };
-use rekindle_types::{Tick, TickDuration};
 
 use crate::around::{Around, COMPONENT};
 use crate::ledgers::{self, Place};
 use crate::{peers, policies, revisions};
-
-/// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
-const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
 pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
@@ -260,29 +256,6 @@ pub(crate) fn status(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan
 }
 
-/// Removes the ledger of a pod that is gone and that nobody took over, when its attempts would not count any more.
-pub(crate) fn old_ledger(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
-    let Some(ledger) = view.restart_ledger(name) else { return plan };
-    let is_needed = ledgers::has_pod(view, ledger)
-        || restarts(view, &name.namespace).any(|restart| replaces_pod_of(restart, ledger));
-    if is_needed {
-        return plan;
-    }
-    let policy = policies::of_ledger(view, ledger);
-    let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, Identity::outlives_pod_by);
-    let decisions = ledger.status.iter().flat_map(|status| status.decisions.iter().flatten());
-    let created = ledger.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
-    let last = decisions.map(|decision| Tick::from(&decision.at)).max().unwrap_or(created);
-    if now.since(last) < kept {
-        plan.look_again(last + kept);
-    } else {
-        let object = Object::RestartLedger(std::sync::Arc::clone(ledger));
-        plan.then(Write::delete(&object, Propagation::Background));
-    }
-    plan
-}
-
 /// The pods of a namespace that a budget or a trial holds back.
 pub(crate) fn held_back<'a>(
     register: &'a Register,
@@ -299,19 +272,4 @@ pub(crate) fn is_news_of_trial(change: &Change) -> bool {
     };
     let (before, after) = (status(change.before.as_ref()), status(change.after.as_ref()));
     rekindle_ladder::is_news_of_trial(before.as_ref(), after.as_ref())
-}
-
-/// True when the request is about to bring the ledger's pod back.
-fn replaces_pod_of(restart: &PodRestart, ledger: &RestartLedger) -> bool {
-    let status = restart.status.as_ref();
-    let is_over = status.and_then(|s| s.phase).is_some_and(PodRestartPhase::is_final);
-    let replacement = status.and_then(|status| status.replacement.as_ref());
-    !is_over && replacement.is_some_and(|r| r.pod_uid == ledger.spec.pod_uid)
-}
-
-fn restarts<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a PodRestart> {
-    view.in_namespace(Kind::PodRestart, namespace).filter_map(|object| match object {
-        Object::PodRestart(restart) => Some(restart.as_ref()),
-        _ => None,
-    })
 }

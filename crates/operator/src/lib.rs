@@ -23,6 +23,7 @@ mod going_on;
 mod in_term;
 mod ladder;
 mod ledgers;
+mod orphans;
 mod peers;
 mod policies;
 mod preview;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use rekindle_controllers::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, owners,
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, job, owners,
     reconcile, turn,
 };
 use rekindle_ladder::Register;
 use rekindle_types::Tick;
 
 use crate::around::Around;
-use crate::{going_on, ladder, ledgers, revisions};
+use crate::{going_on, ladder, ledgers, orphans, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +58,7 @@ impl Work {
             Work::Controller(key) => reconcile(view, key, now),
             Work::Climb(pod) => ladder::climb(around, pod, now),
             Work::LadderStatus(name) => ladder::status(view, name, now),
-            Work::OldLedger(name) => ladder::old_ledger(view, name, now),
+            Work::OldLedger(name) => orphans::plan(view, name, now),
             Work::Revision(name) => revisions::prove(view, name, now),
         }
     }
@@ -122,6 +122,10 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
             let sets = view.in_namespace(Kind::ReplicaSet, &name.namespace);
             work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));
+        }
+        Object::Job(ended) if job::is_over(ended) => {
+            let uid = ended.metadata.uid.as_deref().unwrap_or_default();
+            work.extend(orphans::of_controller(view, uid).map(Work::OldLedger));
         }
         Object::DaemonSet(_)
         | Object::Deployment(_)

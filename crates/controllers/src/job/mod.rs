@@ -91,6 +91,11 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
+/// True when the Job makes no pods any more: it is Complete or Failed.
+pub fn is_over(job: &Job) -> bool {
+    conditions::ending(job).is_some()
+}
+
 /// True when the Job's selector matches these labels. An empty selector selects nothing here.
 fn selects(job: &Job, pod: &ObjectMeta) -> bool {
     let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
