@@ -92,23 +92,30 @@ pub fn decided_lately(now: Tick, ledger: &RestartLedgerStatus) -> Vec<Tick> {
 }
 
 /// When restarts above Container were decided, as far back as a ledger tells, the oldest first. Attempts leave it with their window,
-/// which may be shorter than a minute, and the decisions stay.
+/// which may be shorter than a minute, and the decisions stay. An attempt and its decision are one, also when the attempt counts from
+/// later on.
 pub(crate) fn decided(ledger: &RestartLedgerStatus) -> Vec<Tick> {
     let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung > Rung::Container);
     let attempts = attempts.flat_map(|a| a.at.iter().map(|at| (a.rung, Tick::from(at))));
     let mut attempts: Vec<(Rung, Tick)> = attempts.collect();
-    let mut ticks: Vec<Tick> = attempts.iter().map(|(_, at)| *at).collect();
-    for decision in ledger.decisions.iter().flatten().filter(|d| d.pod_restart.is_some()) {
-        let Some(rung) = decision.rung.filter(|rung| *rung > Rung::Container) else { continue };
-        let at = Tick::from(&decision.at);
+    let asked = ledger.decisions.iter().flatten().filter(|d| d.pod_restart.is_some());
+    let asked = asked.filter_map(|d| Some((d.rung?, Tick::from(&d.at))));
+    let asked = asked.filter(|(rung, _)| *rung > Rung::Container);
+    let mut ticks: Vec<Tick> = Vec::new();
+    let mut later: Vec<Rung> = Vec::new();
+    for (rung, at) in asked {
+        ticks.push(at);
         match attempts.iter().position(|attempt| *attempt == (rung, at)) {
-            // an attempt and its decision are one
-            Some(place) => {
-                attempts.swap_remove(place);
-            }
-            None => ticks.push(at),
+            Some(place) => drop(attempts.swap_remove(place)),
+            None => later.push(rung),
         }
     }
+    for rung in later {
+        if let Some(place) = attempts.iter().position(|attempt| attempt.0 == rung) {
+            attempts.swap_remove(place);
+        }
+    }
+    ticks.extend(attempts.into_iter().map(|(_, at)| at));
     ticks.sort_unstable();
     ticks
 }

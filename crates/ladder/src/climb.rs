@@ -40,10 +40,13 @@ impl<'a> Decider<'a> {
         let failures_total = &mut self.draft.ledger.failures_total;
         *failures_total = failures_total.saturating_add(u64::from(all));
         self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");
+        let first_at = Attempts(&tried).first(Rung::Container);
+        let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
         let story = |failure, failures| Story {
             now,
             policy,
             tried: Attempts(&tried),
+            first_at,
             failure,
             failures,
             elsewhere: None,
@@ -148,7 +151,7 @@ impl<'a> Decider<'a> {
 
     fn leave_to_container(&mut self, message: &str, wait: TickDuration) {
         self.draft.ledger.rung = Some(Rung::Container);
-        // what was held back has left the window with the attempts before it
+        // the ladder was edited: it allows more of Container than when a rung above was due
         self.draft.ledger.held_rung = None;
         self.draft.ledger.next_attempt_at = Some((self.situation.now + wait).to_micro_time());
         self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), message);
@@ -278,8 +281,8 @@ impl<'a> Decider<'a> {
 
     fn restart(&mut self, step: &Step, message: &str) {
         let name = restart_name(&self.view, step.rung, self.draft.ledger.failures_total);
+        self.release_held(self.situation.now);
         self.draft.attempt(step.rung, 1);
-        self.draft.ledger.held_rung = None;
         self.draft.ledger.next_attempt_at = Some(self.situation.now.to_micro_time());
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), message);
         self.draft.ask_for(&name);

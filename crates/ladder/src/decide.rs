@@ -62,6 +62,11 @@ impl<'a> Decider<'a> {
     fn run(mut self) -> Decision {
         self.note_revision();
         let is_same_pod = self.take_over_ledger();
+        if is_same_pod {
+            self.date_late_restart();
+        } else {
+            self.date_replacement();
+        }
         let failures = self.count(is_same_pod);
         let stuck = self.stuck();
         let no_sandbox = self.no_sandbox();
@@ -87,9 +92,10 @@ impl<'a> Decider<'a> {
         } else if no_sandbox {
             self.answer_no_sandbox();
         }
-        self.prune(); // it may go on again
         self.note_held_request();
         self.ask_again();
+        self.release_settled();
+        self.prune(); // it may go on again
         self.fail_pod();
         if let Some(at) = self.requests.awaited_until() {
             self.draft.wake(at);

@@ -6,6 +6,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration};
 
+use crate::attempts::Attempts;
 use crate::{Action, Decision, LadderEvent, Policy, Severity};
 
 /// Decisions kept.
@@ -85,6 +86,22 @@ impl Draft {
                 attempts.sort_by_key(|entry| entry.rung);
             }
         }
+    }
+
+    /// The window stood still until then: all attempts are as much later as it takes the newest to be of that time.
+    pub(crate) fn date_attempts_anew(&mut self, until: Tick) {
+        let stood_still = until.since(Attempts::of(&self.ledger).latest());
+        for at in self.ledger.attempts.iter_mut().flatten().flat_map(|entry| &mut entry.at) {
+            *at = (Tick::from(&*at) + stood_still).to_micro_time();
+        }
+    }
+
+    /// Whether something was decided at this time, as far as is remembered.
+    pub(crate) fn has_decided_at(&self, at: Tick) -> bool {
+        let decisions = self.ledger.decisions.iter().flatten();
+        let mut times =
+            decisions.flat_map(|decision| decision.first_at.iter().chain([&decision.at]));
+        times.any(|time| Tick::from(time) == at)
     }
 
     /// The attempt that asked for this PodRestart was none, and its decision is none for a rung. Answers its rung, the first time.

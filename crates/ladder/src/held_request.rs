@@ -47,10 +47,11 @@ impl<'a> Decider<'a> {
         self.draft.decide(LedgerPhase::Climbing, None, &message);
     }
 
-    /// Whether the window stands still: a request that is held back may wait longer than that, and what was tried counts when it is given
-    /// up. What is said of an exhausted ladder says it with its attempts.
+    /// Whether the window stands still: a rung that is due may be held back for longer than that, and so may a request. What was tried counts
+    /// when it goes on, or is given up. What is said of an exhausted ladder says it with its attempts.
     pub(crate) fn window_stands_still(&self) -> bool {
-        self.requests.replacing().is_some() // held back, or just trying again
+        self.draft.ledger.held_rung.is_some()
+            || self.is_restarting()
             || self.given_up().is_some()
             || (self.is_exhausted() && self.last_given_up().is_some())
     }

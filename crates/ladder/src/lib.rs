@@ -41,6 +41,7 @@ mod budget;
 mod choice;
 mod climb;
 mod correlation;
+mod dating;
 mod decide;
 mod decision;
 mod draft;

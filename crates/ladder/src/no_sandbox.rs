@@ -56,6 +56,7 @@ impl Decider<'_> {
             now,
             policy,
             tried,
+            first_at: None, // nothing is said of a container
             failure,
             failures: 1,
             elsewhere,

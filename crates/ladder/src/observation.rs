@@ -23,6 +23,8 @@ pub(crate) struct PodView<'a> {
     pub(crate) uid: &'a str,
     /// Since when its node has had it; its creation while that is not known.
     pub(crate) since: Option<Tick>,
+    /// When it was created.
+    pub(crate) created: Option<Tick>,
     pub(crate) course: Course,
     /// Rungs that cannot be carried out for it.
     pub(crate) impossible: &'static [Rung],
@@ -170,6 +172,7 @@ impl<'a> PodView<'a> {
             name: pod.metadata.name.as_deref().unwrap_or_default(),
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
+            created: created.map(Tick::from),
             course: if finished || deleted || fails { Course::Over } else { Course::Open },
             impossible: impossible(pod),
             shown: if is_mirror(pod) { Shown::Mirror } else { Shown::Itself },

@@ -93,6 +93,14 @@ impl<'a> Requests<'a> {
         self.list.iter().find(named).is_some_and(|request| request.did_nothing())
     }
 
+    /// When the node began this one, if it has.
+    pub(crate) fn begun_in_place(&self, name: &str) -> Option<Tick> {
+        let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
+        let is_in_place = carried_out_by(request) == CarriedOutBy::Node && !request.did_nothing();
+        let started = request.status.as_ref()?.started_at.as_ref()?;
+        is_in_place.then(|| Tick::from(started))
+    }
+
     /// This one was held back until it was given up: when, and why.
     pub(crate) fn given_up(&self, name: &str) -> Option<(Tick, &'a str)> {
         let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;

@@ -30,6 +30,8 @@ pub(crate) struct Story<'a> {
     pub(crate) now: Tick,
     pub(crate) policy: &'a Policy,
     pub(crate) tried: Attempts<'a>,
+    /// When the first of the attempts of Container was, if that is known: those that waited count from later on.
+    pub(crate) first_at: Option<Tick>,
     pub(crate) failure: &'a Failure<'a>,
     /// How many failures there are in all containers together.
     pub(crate) failures: u32,
@@ -100,7 +102,7 @@ impl Story<'_> {
             1 => String::new(),
             n => format!(" {}", times(n)),
         };
-        let since = self.tried.first(Rung::Container).map(|at| self.now.since(at));
+        let since = self.first_at.map(|at| self.now.since(at));
         let within = match since {
             Some(span) if span.as_secs() > 0 => format!(" in {}", show(span)),
             Some(_) | None => String::new(),

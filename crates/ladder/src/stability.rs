@@ -73,7 +73,6 @@ fn settle(draft: &mut Draft, policy: &Policy, since: Tick) {
         Some(LedgerPhase::Exhausted) => true,
         Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => climbed,
     };
-    draft.ledger.held_rung = None;
     if acted && !draft.has_condition(RECOVERED) {
         draft.condition(RECOVERED, Holds::Yes, policy, &message);
         draft.tell(Severity::Normal, LADDER_RECOVERED, &message);

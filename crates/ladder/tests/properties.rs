@@ -6,8 +6,8 @@ mod world;
 use proptest::prelude::*;
 use rekindle_ladder::{Action, NodeTrouble, Occupancy, Peers, Policy, RollbackTarget, Trial};
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, LadderBudget, LadderRung, LedgerPhase, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
-    RestartLadder, Rung,
+    CarriedOutBy, LadderBudget, LadderRung, LedgerPhase, PodRestart, PodRestartPhase,
+    RESTART_GIVEN_UP_AFTER, ReplacementStep, RestartLadder, Rung,
 };
 use rekindle_types::{Tick, TickDuration};
 use world::{Doing, Role, World};
@@ -30,6 +30,8 @@ enum Step {
         times: u8,
     },
     CarryOut,
+    /// A disruption budget holds back what replaces the pod, for as long as it likes.
+    Hold,
     Refuse,
     Withdraw,
     RunAll,
@@ -110,6 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..2usize, 1..4u8)
             .prop_map(|(container, times)| Step::CrashUnseen { container, times }),
         2 => Just(Step::CarryOut),
+        2 => Just(Step::Hold),
         1 => Just(Step::Refuse),
         1 => Just(Step::Withdraw),
         2 => Just(Step::RunAll),
@@ -163,6 +166,8 @@ struct Play {
     killed: u64,
     /// Restarts that were asked for: rung and time of the first request, in order.
     asked: Vec<(String, Rung, Tick)>,
+    /// Restarts that were carried out: which rung, and when that began.
+    begun: Vec<(Rung, Tick)>,
     /// Restarts of other pods of the ladder that are under way, since when.
     others: Vec<Tick>,
     /// When restarts of other pods were decided.
@@ -185,6 +190,7 @@ impl Play {
             failed: 0,
             killed: 0,
             asked: Vec::new(),
+            begun: Vec::new(),
             others: Vec::new(),
             others_decided: Vec::new(),
         }
@@ -217,7 +223,14 @@ impl Play {
                     self.failed += 1;
                 }
             }
-            Step::CarryOut => self.carry_out(),
+            Step::CarryOut => self.carry_out()?,
+            Step::Hold => {
+                if self.world.restarts.last().is_some_and(|r| {
+                    r.status.is_none() && r.spec.rung().carried_out_by() == CarriedOutBy::Operator
+                }) {
+                    self.world.hold("it would violate the pod's disruption budget");
+                }
+            }
             Step::Refuse => {
                 let open = self.world.restarts.last().is_some_and(|r| r.status.is_none());
                 if open && self.node == Node::WhenItPleases {
@@ -303,10 +316,17 @@ impl Play {
     }
 
     /// The node carries out the restart that was asked for last, if it has not yet.
-    fn carry_out(&mut self) {
-        let Some(restart) = self.world.restarts.last().filter(|r| r.status.is_none()) else {
-            return;
+    fn carry_out(&mut self) -> Result<(), TestCaseError> {
+        let Some(restart) = self.world.restarts.last().filter(|r| is_to_be_begun(r)) else {
+            return Ok(());
         };
+        let (rung, asked) = (restart.spec.rung(), restart.metadata.creation_timestamp.as_ref());
+        let age = asked.map_or(TickDuration::ZERO, |at| self.world.now.since(Tick::from(at)));
+        // what a node does not begin in time has failed, and does not begin any more
+        if rung.carried_out_by() == CarriedOutBy::Operator || age < RESTART_GIVEN_UP_AFTER {
+            self.begun.push((rung, self.world.now));
+            self.check_begun(rung)?;
+        }
         if restart.spec.rung().carried_out_by() == CarriedOutBy::Operator {
             if restart.spec.rung() == Rung::Rollback {
                 self.world.rollback = None;
@@ -322,6 +342,20 @@ impl Play {
             self.world.run_all();
             self.world.report(PodRestartPhase::Succeeded);
         }
+        Ok(())
+    }
+
+    /// However long a restart was held back: no more of a rung are carried out within the window than the ladder allows. A status tells
+    /// whole seconds.
+    fn check_begun(&self, rung: Rung) -> Result<(), TestCaseError> {
+        let policy = &self.world.policy;
+        let step = policy.steps.iter().find(|step| step.rung == rung);
+        let second = TickDuration::from_secs(1);
+        let inside = |at: Tick| self.world.now.since(at) + second < policy.window;
+        let begun = self.begun.iter().filter(|(of, at)| *of == rung && inside(*at)).count();
+        let allowed = usize::try_from(step.map_or(0, |step| step.attempts)).expect("small");
+        prop_assert!(begun <= allowed, "{rung} is carried out {begun} times within the window");
+        Ok(())
     }
 
     /// Decides, and checks the decision.
@@ -356,7 +390,7 @@ impl Play {
                     let is_waited_for = restart.spec.rung().carried_out_by()
                         == CarriedOutBy::Operator
                         || age.as_secs() < 599;
-                    restart.status.is_none()
+                    is_to_be_begun(restart)
                         && is_waited_for
                         && restart.spec.pod_uid.as_ref() == Some(&plan.pod_uid)
                 });
@@ -390,7 +424,7 @@ impl Play {
             }
             self.world.show(&plan.name, plan.spec());
             if self.node == Node::AtOnce {
-                self.carry_out();
+                self.carry_out()?;
                 return self.look();
             }
         }
@@ -468,7 +502,7 @@ impl Play {
         self.play(&Step::CarryOut)?;
         self.play(&Step::RunAll)?;
         for _ in 0..8 {
-            self.carry_out();
+            self.carry_out()?;
             let decision = self.world.decide();
             if let Action::Restart(plan) = &decision.action {
                 self.world.show(&plan.name, plan.spec());
@@ -485,6 +519,13 @@ impl Play {
         }
         Err(TestCaseError::fail("it does not come to rest"))
     }
+}
+
+/// Nobody has begun it: it waits to be seen, or is held back.
+fn is_to_be_begun(restart: &PodRestart) -> bool {
+    let Some(status) = &restart.status else { return true };
+    let step = status.replacement.as_ref().map(|replacement| replacement.step);
+    step == Some(ReplacementStep::Held) && !status.phase.is_some_and(PodRestartPhase::is_final)
 }
 
 proptest! {

@@ -20,6 +20,7 @@
 //! restart held WORDS           the operator holds it back, as a disruption budget says
 //! restart given-up WORDS       … and gives it up
 //! restart evicting             … or goes on with it
+//! restart replaced             … and the pod comes back under its name, while the request is shown as done
 //! others under-way=N decided=N
 //! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
 //! peers failing=N of=N [tried=RUNG] [trial=RUNG] [helped=RUNG]   pods of the revision that fail alike
@@ -42,11 +43,11 @@ use std::path::Path;
 
 use rekindle_ladder::{Action, Crowd, Decision, NodeTrouble, Policy, RollbackTarget, Trial};
 use rekindle_types::v1alpha1::{
-    LadderBudget, LadderRung, OnExhausted, PodReplacement, PodRestartPhase, PodRestartSpec,
-    ReplacementStep, RestartLadder, Rung,
+    LadderBudget, LadderRung, OnExhausted, PodRestartPhase, PodRestartSpec, ReplacementStep,
+    RestartLadder, Rung,
 };
 use rekindle_types::{Tick, TickDuration};
-use world::{DAWN, Role, World, stamp};
+use world::{DAWN, Role, World};
 
 #[test]
 fn scenarios_go_as_written() {
@@ -161,6 +162,12 @@ impl Player {
                 let status = self.world().restarts.last_mut().and_then(|r| r.status.as_mut());
                 let replacement = status.and_then(|status| status.replacement.as_mut());
                 replacement.expect("it was taken up").step = ReplacementStep::Evicting;
+            }
+            ["restart", "replaced"] => {
+                let world = self.world();
+                world.report(PodRestartPhase::Running);
+                world.replace();
+                world.report(PodRestartPhase::Succeeded);
             }
             ["restart", step] => self.restart(step),
             ["crowd", options @ ..] => {
@@ -285,14 +292,7 @@ impl Player {
 
     fn hold(&mut self, why: &str) {
         self.restart("running");
-        let world = self.world();
-        let (since, pod_uid) = (stamp(world.now), world.uid.clone());
-        let status = world.restarts.last_mut().and_then(|r| r.status.as_mut());
-        let status = status.expect("it was taken up");
-        status.message = Some(why.to_owned());
-        status.started_at = None;
-        status.replacement =
-            Some(PodReplacement::new(ReplacementStep::Held, since, pod_uid, "n1".to_owned()));
+        self.world().hold(why);
     }
 
     fn set_peers(&mut self, options: &BTreeMap<String, String>) {

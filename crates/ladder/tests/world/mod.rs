@@ -13,7 +13,8 @@ use rekindle_ladder::{
 };
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{
-    PodRestart, PodRestartPhase, PodRestartStatus, RestartLedgerStatus,
+    PodReplacement, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep,
+    RestartLedgerStatus,
 };
 use rekindle_types::{Tick, TickDuration};
 
@@ -198,7 +199,12 @@ impl World {
         let status = restart.status.get_or_insert_with(PodRestartStatus::default);
         status.phase = Some(phase);
         match phase {
-            PodRestartPhase::Running => status.started_at = Some(now),
+            PodRestartPhase::Running => {
+                status.started_at = Some(now);
+                if let Some(replacement) = &mut status.replacement {
+                    replacement.step = ReplacementStep::Evicting;
+                }
+            }
             PodRestartPhase::Withdrawn => {
                 status.finished_at = Some(now);
                 status.message = Some("pod shop/web-0 is ready again".to_owned());
@@ -207,6 +213,18 @@ impl World {
                 status.finished_at = Some(now);
             }
         }
+    }
+
+    /// The operator holds the restart that was asked for last back, in these words.
+    pub(crate) fn hold(&mut self, why: &str) {
+        self.report(PodRestartPhase::Running);
+        let (since, pod_uid) = (stamp(self.now), self.uid.clone());
+        let status = self.restarts.last_mut().and_then(|restart| restart.status.as_mut());
+        let status = status.expect("it was taken up");
+        status.message = Some(why.to_owned());
+        status.started_at = None;
+        status.replacement =
+            Some(PodReplacement::new(ReplacementStep::Held, since, pod_uid, "n1".to_owned()));
     }
 
     /// The API shows this PodRestart.
