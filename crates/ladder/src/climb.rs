@@ -1,7 +1,6 @@
 //! Answers to failures: left to the container, climbed, held back, given up.
 
 use rekindle_types::TickDuration;
-use rekindle_types::backoff::backoff_after;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
 
@@ -115,14 +114,9 @@ impl<'a> Decider<'a> {
         }
         let rollback = self.situation.rollback;
         let choice = choose(policy, Attempts::of(&self.draft.ledger), rollback, from, failures);
-        let before = Attempts::of(&self.draft.ledger).count(Rung::Container);
         self.draft.attempt(Rung::Container, choice.container_attempts);
         match choice.turn {
-            Turn::Container(step) => {
-                let restarts = (before + choice.container_attempts).saturating_sub(1);
-                let wait = backoff_after(restarts);
-                self.leave_to_container(&story.left_to_container(step, wait), wait);
-            }
+            Turn::Container(step) => self.leave_to_container(&story.left_to_container(step)),
             Turn::Above(step) => {
                 let settled = stability::is_settled(&self.view, policy, now);
                 if let Some(since) = self.view.up_since().filter(|_| settled) {
@@ -149,11 +143,10 @@ impl<'a> Decider<'a> {
         }
     }
 
-    fn leave_to_container(&mut self, message: &str, wait: TickDuration) {
+    fn leave_to_container(&mut self, message: &str) {
         self.draft.ledger.rung = Some(Rung::Container);
         // the ladder was edited: it allows more of Container than when a rung above was due
         self.draft.ledger.held_rung = None;
-        self.draft.ledger.next_attempt_at = Some((self.situation.now + wait).to_micro_time());
         self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), message);
         self.draft.tell(Severity::Normal, LADDER_STEP, message);
     }

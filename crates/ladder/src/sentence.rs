@@ -53,19 +53,15 @@ impl Story<'_> {
         }
     }
 
-    /// The failures that are left to the container's own restart.
-    pub(crate) fn left_to_container(&self, step: &Step, wait: TickDuration) -> String {
+    /// The failures that are left to the container's own restart. When that comes is the node's to say.
+    pub(crate) fn left_to_container(&self, step: &Step) -> String {
         let times = match self.failures {
             1 => String::new(),
             n => format!(" ({n} failures since it was last seen)"),
         };
-        let when = match wait {
-            TickDuration::ZERO => "which comes at once".to_owned(),
-            wait => format!("which waits {}", show(wait)),
-        };
         let used = self.tried.count(Rung::Container) + self.failures;
         format!(
-            "{}{times}: left to the container's own restart ({used} of {}), {when}",
+            "{}{times}: left to the container's own restart ({used} of {})",
             self.subject(),
             step.attempts
         )

@@ -1,0 +1,133 @@
+//! Why a node ended a container by itself: a probe or a hook of it failed. Known when it is ended, carried to people as words in
+//! `state.terminated.message`, and read back from them by who tells of it. The exit code does not say it: 137 is any SIGKILL.
+
+use std::fmt;
+
+/// How the words begin.
+const BEGIN: &str = "Ended by its node: ";
+/// Before a container's own words that begin so, too.
+const ITS_OWN: &str = "Says: ";
+/// Bytes of what a probe said that are kept.
+const SAID_MAX: usize = 256;
+
+/// What failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedByNode<'a> {
+    /// Its liveness probe, which said this last.
+    LivenessProbe {
+        /// One line of it.
+        said: &'a str,
+    },
+    /// Its startup probe, which said this last.
+    StartupProbe {
+        /// One line of it.
+        said: &'a str,
+    },
+    /// Its postStart hook. What that said is nobody's business: it may hold secrets.
+    PostStartHook,
+}
+
+/// `Ended by its node: liveness probe failed ("HTTP probe failed with statuscode: 503")`.
+impl fmt::Display for EndedByNode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{BEGIN}{} failed", self.what())?;
+        // what it said ends at the one mark of its kind that is left
+        let said = self.said().split_whitespace().collect::<Vec<_>>().join(" ").replace('"', "'");
+        match &said[..said.floor_char_boundary(SAID_MAX)] {
+            "" => Ok(()),
+            said => write!(f, " (\"{said}\")"),
+        }
+    }
+}
+
+impl<'a> EndedByNode<'a> {
+    /// `liveness probe`.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::LivenessProbe { .. } => "liveness probe",
+            Self::StartupProbe { .. } => "startup probe",
+            Self::PostStartHook => "postStart hook",
+        }
+    }
+
+    /// What it said, in the container's words; empty when nothing is told of that.
+    pub fn said(&self) -> &'a str {
+        match self {
+            Self::LivenessProbe { said } | Self::StartupProbe { said } => said,
+            Self::PostStartHook => "",
+        }
+    }
+
+    /// Takes the words apart that a message begins with; the rest of it is what the container said itself. None when it does not begin so.
+    pub fn split(message: &'a str) -> Option<(Self, &'a str)> {
+        let text = message.strip_prefix(BEGIN)?;
+        let (what, rest) = text.split_once(" failed")?;
+        let (said, rest) = match rest.strip_prefix(" (\"") {
+            Some(quoted) => quoted.split_once("\")")?,
+            None => ("", rest),
+        };
+        let ended = match what {
+            "liveness probe" => Self::LivenessProbe { said },
+            "startup probe" => Self::StartupProbe { said },
+            "postStart hook" => Self::PostStartHook,
+            _ => return None,
+        };
+        match rest.strip_prefix(": ") {
+            Some(own) => Some((ended, own)),
+            None => rest.is_empty().then_some((ended, "")),
+        }
+    }
+
+    /// The message of a container that ended otherwise: it cannot say in the node's words that it was ended by it.
+    pub fn disown(message: String) -> String {
+        if message.starts_with(BEGIN) { format!("{ITS_OWN}{message}") } else { message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back_with_what_the_container_said_after_it() {
+        for ended in [
+            EndedByNode::LivenessProbe { said: "HTTP probe failed with statuscode: 503" },
+            EndedByNode::LivenessProbe { said: "" },
+            EndedByNode::StartupProbe { said: "no: (such) 'file'" },
+            EndedByNode::PostStartHook,
+        ] {
+            let words = ended.to_string();
+            assert_eq!(EndedByNode::split(&words), Some((ended, "")), "{words}");
+            let both = format!("{words}: cache: full (\"really\")");
+            let own = "cache: full (\"really\")";
+            assert_eq!(EndedByNode::split(&both), Some((ended, own)), "{both}");
+        }
+    }
+
+    #[test]
+    fn what_a_probe_said_becomes_one_line_of_few_bytes_and_stays_in_its_marks() {
+        let said = format!("a \"lock\")\n  is stale {}", "é".repeat(SAID_MAX));
+        let words = EndedByNode::LivenessProbe { said: &said }.to_string();
+        let Some((EndedByNode::LivenessProbe { said }, "")) = EndedByNode::split(&words) else {
+            panic!("{words}");
+        };
+        assert!(said.starts_with("a 'lock') is stale é"), "{said}");
+        assert!(said.len() <= SAID_MAX);
+    }
+
+    #[test]
+    fn other_messages_are_not_taken_for_it_and_no_container_can_write_one() {
+        for message in [
+            "",
+            "Ended by its node: ",
+            "Ended by its node: readiness probe failed",
+            "Ended by its node: liveness probe failed (\"",
+            "Ended by its node: liveness probe failed, they say",
+        ] {
+            assert_eq!(EndedByNode::split(message), None, "{message}");
+        }
+        let forged = EndedByNode::PostStartHook.to_string();
+        assert_eq!(EndedByNode::split(&EndedByNode::disown(forged)), None);
+        assert_eq!(EndedByNode::disown("done".to_owned()), "done");
+    }
+}
