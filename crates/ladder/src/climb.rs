@@ -13,7 +13,7 @@ use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
 use crate::failures::{Excuse, Failure, Part, Started};
 use crate::policy::Step;
-use crate::sentence::{self, Story};
+use crate::sentence::{self, Quotes, Story};
 use crate::{Peers, Severity, Situation, Trial, limits, stability};
 
 /// A revision whose containers cannot be configured or created is rolled back when the pod is on its node for so long.
@@ -51,6 +51,7 @@ impl<'a> Decider<'a> {
             elsewhere: None,
             node_says: self.situation.peers.node_says.as_deref(),
             given_up: None,
+            quotes: Quotes::Given,
         };
         if self.is_exhausted() {
             let left = sentence::nothing_left(policy, &self.draft.ledger);

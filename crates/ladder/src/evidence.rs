@@ -15,6 +15,8 @@ const QUOTE_MAX: usize = 200;
 pub(crate) struct Diagnosis {
     /// What happened to the container, as a sentence goes on after its name: `exited with 1`.
     pub(crate) what: String,
+    /// What the container had to say of it, in one line: only for those who may read what containers write.
+    pub(crate) said: Option<String>,
     /// What follows.
     pub(crate) verdict: Verdict,
 }
@@ -55,27 +57,39 @@ pub(crate) fn of_end(end: &End<'_>, then: Then, sandbox: Sandbox) -> Diagnosis {
         ("StartError" | "ContainerCannotRun", ..) => Verdict::Futile {
             because: "the same command would fail to start again; mend the command, the working directory or the image",
         },
+        (_, 126 | 127, ..) if end.by_node.is_some() => started_again(then, sandbox),
         (_, 127, ..) => Verdict::Futile {
             because: "127 is a shell's code for a command that is missing; mend the command or the image",
         },
         (_, 126, ..) => Verdict::Futile {
             because: "126 is a shell's code for a command that is not executable; mend the command or the image",
         },
-        (_, _, Then::Policy(RestartPolicy::Never), _) => {
+        (_, _, then, sandbox) => started_again(then, sandbox),
+    };
+    let said = end.by_node.map(|by_node| quote(by_node.said())).filter(|said| !said.is_empty());
+    Diagnosis { what, said, verdict }
+}
+
+/// Whether what ended, and could run again, does.
+fn started_again(then: Then, sandbox: Sandbox) -> Verdict {
+    match (then, sandbox) {
+        (Then::Policy(RestartPolicy::Never), _) => {
             Verdict::Futile { because: "its restartPolicy is Never, so it stays as it ended" }
         }
-        (_, _, _, Sandbox::Missing) => Verdict::Helps { from: Rung::Pod },
-        (..) => FROM_CONTAINER,
-    };
-    Diagnosis { what, verdict }
+        (_, Sandbox::Missing) => Verdict::Helps { from: Rung::Pod },
+        (_, Sandbox::Stands) => FROM_CONTAINER,
+    }
 }
 
 /// What ends say that were not seen: other ends came after them before the status was.
 pub(crate) fn of_unseen() -> Diagnosis {
-    Diagnosis { what: "ended and was restarted".to_owned(), verdict: FROM_CONTAINER }
+    Diagnosis { what: "ended and was restarted".to_owned(), said: None, verdict: FROM_CONTAINER }
 }
 
 fn what(end: &End<'_>, then: Then) -> String {
+    if let Some(by_node) = end.by_node {
+        return format!("was killed after its {} failed", by_node.what());
+    }
     match (end.reason, end.exit_code) {
         ("OOMKilled", _) => "was killed for lack of memory (OOMKilled)".to_owned(),
         ("StartError" | "ContainerCannotRun", _) if end.message.is_empty() => {
@@ -105,6 +119,7 @@ fn what(end: &End<'_>, then: Then) -> String {
 pub(crate) fn of_no_sandbox() -> Diagnosis {
     Diagnosis {
         what: "has no sandbox: its node cannot make one, its network or its volumes".to_owned(),
+        said: None,
         verdict: Verdict::Helps { from: Rung::Recreate },
     }
 }
@@ -132,7 +147,7 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
         ),
         _ => return None,
     };
-    Some(Diagnosis { what, verdict: Verdict::Futile { because } })
+    Some(Diagnosis { what, said: None, verdict: Verdict::Futile { because } })
 }
 
 /// Why a container does not start.

@@ -121,7 +121,8 @@ fn before_window(
 pub(crate) fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
     match Then::of(container, end) {
         Then::Rule(_) | Then::Policy(RestartPolicy::Always) => true,
-        Then::Policy(RestartPolicy::OnFailure | RestartPolicy::Never) => end.exit_code != 0,
+        Then::Policy(RestartPolicy::OnFailure) => end.exit_code != 0 || end.is_for_probe(),
+        Then::Policy(RestartPolicy::Never) => end.exit_code != 0,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
 use crate::decide::Decider;
 use crate::failures::{Failure, Part};
-use crate::sentence::{self, Story};
+use crate::sentence::{self, Quotes, Story};
 use crate::{Situation, draft, evidence};
 
 /// A pod that has had no sandbox for so long gets none on its node.
@@ -62,6 +62,7 @@ impl Decider<'_> {
             elsewhere,
             node_says,
             given_up: None, // that is answered before
+            quotes: Quotes::Given,
         };
         match choose(policy, tried, rollback, from, 0).turn {
             Turn::Container(step) | Turn::Above(step) => {

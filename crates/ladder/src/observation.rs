@@ -9,7 +9,7 @@ use rekindle_types::pods;
 use rekindle_types::reasons::waiting;
 use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{Tick, span};
+use rekindle_types::{EndedByNode, Tick, span};
 
 /// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase says so when nothing of it runs any more.
 const POD_FAILED: &str = "PodFailed";
@@ -97,7 +97,10 @@ pub(crate) struct Live {
 pub(crate) struct End<'a> {
     pub(crate) exit_code: i32,
     pub(crate) reason: &'a str,
+    /// The container's own words, or those of what could not start it.
     pub(crate) message: &'a str,
+    /// Its node brought it about, for what of it failed.
+    pub(crate) by_node: Option<EndedByNode<'a>>,
     pub(crate) started_at: Option<Tick>,
     pub(crate) finished_at: Option<Tick>,
 }
@@ -284,7 +287,9 @@ impl<'a> ContainerView<'a> {
 
     /// It has ended as it should and is not started again.
     pub(crate) fn is_done(&self) -> bool {
-        let ended_well = |end: End<'_>| end.exit_code == 0 && self.rule_for(&end).is_none();
+        let ended_well = |end: End<'_>| {
+            end.exit_code == 0 && !end.is_for_probe() && self.rule_for(&end).is_none()
+        };
         let succeeded = self.last_end.is_some_and(ended_well);
         self.live.is_none()
             && self.waiting.is_none()
@@ -312,11 +317,23 @@ impl<'a> ContainerView<'a> {
 }
 
 impl<'a> End<'a> {
+    /// Ended for a probe, it is started again whatever its exit code, unless it never is.
+    pub(crate) fn is_for_probe(&self) -> bool {
+        match self.by_node {
+            Some(EndedByNode::LivenessProbe { .. } | EndedByNode::StartupProbe { .. }) => true,
+            Some(EndedByNode::PostStartHook) | None => false,
+        }
+    }
+
     fn of(terminated: &'a ContainerStateTerminated) -> Self {
+        let message = terminated.message.as_deref().unwrap_or_default();
+        let (by_node, message) = EndedByNode::split(message)
+            .map_or((None, message), |(by_node, own)| (Some(by_node), own));
         End {
             exit_code: terminated.exit_code,
             reason: terminated.reason.as_deref().unwrap_or_default(),
-            message: terminated.message.as_deref().unwrap_or_default(),
+            message,
+            by_node,
             started_at: terminated.started_at.as_ref().map(Tick::from),
             finished_at: terminated.finished_at.as_ref().map(Tick::from),
         }

@@ -1,11 +1,12 @@
 //! The sentence for a person at 3 a.m.: which container, what it did, what did not help, what is done now.
 
+use rekindle_types::Tick;
 use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
-use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
 use crate::budget::{Room, Scope};
+use crate::evidence::Diagnosis;
 use crate::failures::{Failure, Part};
 use crate::policy::Step;
 use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
@@ -41,14 +42,25 @@ pub(crate) struct Story<'a> {
     pub(crate) node_says: Option<&'a str>,
     /// How the last attempt ended without being begun.
     pub(crate) given_up: Option<&'a str>,
+    pub(crate) quotes: Quotes,
+}
+
+/// Whether a sentence has what a container said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quotes {
+    Given,
+    /// It is told outside of the cluster.
+    LeftOut,
 }
 
 impl Story<'_> {
     /// `container "app" exited with 1`.
     fn subject(&self) -> String {
-        let what = &self.failure.diagnosis.what;
+        let Diagnosis { what, said, .. } = &self.failure.diagnosis;
+        let said = said.as_ref().filter(|_| self.quotes == Quotes::Given);
+        let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
         match self.failure.part {
-            Part::Container(name) => container(name, what),
+            Part::Container(name) => format!("{}{said}", container(name, what)),
             Part::Pod => format!("the pod {what}"),
         }
     }
@@ -155,7 +167,8 @@ impl Story<'_> {
 
     /// Nothing is left to try, in these words.
     pub(crate) fn exhausted(&self, left: &str) -> String {
-        format!("{}; {left}: {}", self.so_far(), after_the_last(self.policy))
+        let story = Story { quotes: Quotes::LeftOut, ..*self }; // a webhook may carry it far away
+        format!("{}; {left}: {}", story.so_far(), after_the_last(self.policy))
     }
 
     /// No restart helps.

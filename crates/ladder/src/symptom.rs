@@ -22,6 +22,8 @@ pub struct Symptom {
 enum Sign {
     /// It ended: the reason and the code. The message is left out: it may name the pod or the time.
     Ended { reason: String, exit_code: i32 },
+    /// Its node ended it for this; the exit code is how it took that.
+    EndedByNode { failed: &'static str },
     /// It does not start: the reason.
     Waits { reason: String },
     /// Its pod has no sandbox.
@@ -64,7 +66,7 @@ pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
     let Some((symptom, _)) = symptom_in(&view, now, window) else { return false };
     match symptom.sign {
         Sign::Waits { .. } | Sign::NoSandbox => true,
-        Sign::Ended { .. } => {
+        Sign::Ended { .. } | Sign::EndedByNode { .. } => {
             let mut of_it = view.containers.iter().filter(|c| c.name == symptom.container);
             of_it.any(|container| {
                 let started = container.last_end.and_then(|end| end.started_at);
@@ -98,6 +100,9 @@ fn sign_of(
     };
     let end = container.last_end.filter(|_| !is_well)?;
     let is_recent = end.finished_at.is_some_and(|at| now.since(at) < window);
-    let sign = Sign::Ended { reason: end.reason.to_owned(), exit_code: end.exit_code };
+    let sign = match end.by_node {
+        Some(by_node) => Sign::EndedByNode { failed: by_node.what() },
+        None => Sign::Ended { reason: end.reason.to_owned(), exit_code: end.exit_code },
+    };
     (is_recent && failures::is_failure(&end, container)).then_some((sign, end.finished_at))
 }

@@ -344,3 +344,26 @@ fn a_pod_that_does_not_fail_has_no_ledger_for_the_sake_of_its_revision() {
     statuses.expect("statuses")[0].state = runs.into();
     assert_eq!(look(&policy, &well, None, 50).ledger, RestartLedgerStatus::default());
 }
+
+#[test]
+fn what_its_node_ended_fails_otherwise_than_what_was_killed_by_somebody_and_alike_whatever_its_exit_code()
+ {
+    let symptom = |code: i32, message: &str| {
+        let ended = json!({"terminated": {
+            "exitCode": code, "reason": "Error", "message": message, "startedAt": time(10), "finishedAt": time(60),
+        }});
+        let web = (json!({"name": "web", "image": "app"}), status("web", 0, ended, json!({})));
+        let (symptom, _) = symptom_of(&pod("Always", &[web]), at(61), TickDuration::from_secs(600))
+            .expect("it has failed");
+        symptom
+    };
+    let liveness = |said: &str| format!("Ended by its node: liveness probe failed (\"{said}\")");
+    let killed = symptom(137, "");
+    assert_ne!(symptom(137, &liveness("stale lock")), killed);
+    assert_eq!(symptom(137, &liveness("stale lock")), symptom(143, &liveness("503")));
+    assert_ne!(
+        symptom(137, &liveness("503")),
+        symptom(137, "Ended by its node: startup probe failed")
+    );
+    assert_eq!(symptom(137, "out of luck"), killed);
+}

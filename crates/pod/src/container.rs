@@ -16,7 +16,8 @@
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::{
-    ContainerAttempt, ContainerUser, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration,
+    ContainerAttempt, ContainerUser, EndedByNode, Exit, ExitStatus, SandboxAttempt, Tick,
+    TickDuration,
 };
 
 use crate::backoff::{CrashBackoff, ImageBackoff, Task};
@@ -56,6 +57,8 @@ pub(crate) struct Container {
     pub(crate) in_force: ResourceRequirements,
     /// Its limits are being changed.
     pub(crate) update: Option<Update>,
+    /// The words for why its node ends it: what of it failed.
+    pub(crate) failed: Option<String>,
 }
 
 /// What a container does.
@@ -203,6 +206,7 @@ impl Container {
             failures: 0,
             in_force: record.in_force.unwrap_or(granted),
             update: None,
+            failed: None,
         };
         if container.standing == Standing::Started {
             container.hold_by_backoff();
@@ -367,6 +371,44 @@ impl Container {
                 FollowUp::RestartByPolicy
             }
             (other, _) => other,
+        }
+    }
+
+    /// What is told of its end: first why the node brought it about, as long as that is still why.
+    pub(crate) fn told_of_end(&mut self, exit: &Exit) -> String {
+        let failed = self.failed.take().filter(|_| self.ends_for_failure());
+        let message = exit.message.clone();
+        match (failed, exit.status) {
+            // those have a reason of their own
+            (Some(_), ExitStatus::OomKilled | ExitStatus::StartError | ExitStatus::Unknown) => {
+                message
+            }
+            (Some(words), _) if message.is_empty() => words,
+            (Some(words), _) => format!("{words}: {message}"),
+            (None, _) => EndedByNode::disown(message),
+        }
+    }
+
+    /// It runs, and is being stopped because something of it failed.
+    fn ends_for_failure(&self) -> bool {
+        let reason = match &self.state {
+            State::Running { stop: Some(stop), .. } => stop.reason,
+            State::Running { stop: None, .. }
+            | State::Idle(_)
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. } => return false,
+        };
+        match reason {
+            StopReason::LivenessFailed
+            | StopReason::StartupFailed
+            | StopReason::PostStartFailed => true,
+            StopReason::Halt
+            | StopReason::RestartAsked
+            | StopReason::Resize
+            | StopReason::ImageChanged
+            | StopReason::RestartRule => false,
         }
     }
 

@@ -320,6 +320,7 @@ impl PodCore {
         exit.finished_at = exit.finished_at.min(self.now);
         exit.started_at = exit.started_at.min(exit.finished_at);
         let follow_up = self.follow_up(place, exit.status);
+        exit.message = self.containers[place].told_of_end(&exit);
         let sandbox = self.sandbox.attempt;
         self.containers[place].ended(sandbox, exit, follow_up);
         if follow_up == FollowUp::RestartByPolicy && self.complain_of_crash_loop(place) {

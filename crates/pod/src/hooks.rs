@@ -5,7 +5,7 @@
 //! container. Its failure is an event and nothing more. An agent that is killed while a hook runs lets the next one run it
 //! again: hooks are delivered at least once, as in Kubernetes.
 
-use rekindle_types::Tick;
+use rekindle_types::{EndedByNode, Tick};
 
 use crate::action::{Action, HookKind, HookLimit};
 use crate::backoff::Task;
@@ -57,6 +57,7 @@ impl PodCore {
             }
             Err(_) => {
                 let event = texts::failed_hook(&container.definition, HookKind::PostStart);
+                container.failed = Some(EndedByNode::PostStartHook.to_string());
                 self.emit(event);
                 let kill_at = now + self.blueprint.grace;
                 self.begin_stop(place, kill_at, StopReason::PostStartFailed);

@@ -20,6 +20,7 @@ use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::probe::{ProbeRules, Sign};
 use crate::texts;
+use rekindle_types::EndedByNode;
 
 impl PodCore {
     /// Brings running containers nearer to `started` and asks for the probes that are due.
@@ -102,6 +103,9 @@ impl PodCore {
             Ok(_) | Err(_) => None,
         };
         let reached = sign.and_then(|sign| prober.count(sign, &rules));
+        if reached == Some(Sign::Bad) {
+            container.failed = failed(probe, &result);
+        }
         self.tell_of_probe(place, probe, result);
         if let Some(sign) = reached {
             self.probe_decided(place, probe, sign, &rules);
@@ -173,5 +177,18 @@ impl PodCore {
             container.gate = Gate::Open;
             self.moved = true;
         }
+    }
+}
+
+/// The words for what a probe's verdict ends a container for, and whether it does.
+fn failed(probe: ProbeKind, result: &Result<Outcome, ActionError>) -> Option<String> {
+    let said = match result {
+        Ok(Outcome::Probed { output, .. }) => output.as_str(),
+        Ok(_) | Err(_) => "",
+    };
+    match probe {
+        ProbeKind::Liveness => Some(EndedByNode::LivenessProbe { said }.to_string()),
+        ProbeKind::Startup => Some(EndedByNode::StartupProbe { said }.to_string()),
+        ProbeKind::Readiness => None,
     }
 }

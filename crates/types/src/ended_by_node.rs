@@ -32,7 +32,9 @@ impl fmt::Display for EndedByNode<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{BEGIN}{} failed", self.what())?;
         // what it said ends at the one mark of its kind that is left
-        let said = self.said().split_whitespace().collect::<Vec<_>>().join(" ").replace('"', "'");
+        let words = self.said().split(|c: char| c.is_whitespace() || c.is_control());
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let said = words.join(" ").replace('"', "'");
         match &said[..said.floor_char_boundary(SAID_MAX)] {
             "" => Ok(()),
             said => write!(f, " (\"{said}\")"),
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_a_probe_said_becomes_one_line_of_few_bytes_and_stays_in_its_marks() {
-        let said = format!("a \"lock\")\n  is stale {}", "é".repeat(SAID_MAX));
+        let said = format!("a \"lock\")\n  is\u{1b}stale {}", "é".repeat(SAID_MAX));
         let words = EndedByNode::LivenessProbe { said: &said }.to_string();
         let Some((EndedByNode::LivenessProbe { said }, "")) = EndedByNode::split(&words) else {
             panic!("{words}");

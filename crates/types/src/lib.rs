@@ -8,6 +8,7 @@ mod causes;
 pub mod cron;
 pub mod digest;
 pub mod disruption;
+mod ended_by_node;
 pub mod ephemeral;
 pub mod exit;
 pub mod held;
@@ -42,6 +43,7 @@ pub mod v1alpha1;
 pub mod validation;
 
 pub use causes::causes;
+pub use ended_by_node::EndedByNode;
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use oom::OomKill;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use rekindle_types::exit::signal_name;
 use rekindle_types::pods::condition;
 use rekindle_types::reasons::{event, waiting};
-use rekindle_types::{OomKill, Tick, TickDuration};
+use rekindle_types::{EndedByNode, OomKill, Tick, TickDuration};
 
 use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
@@ -168,6 +168,8 @@ fn of_end(
         _ => None,
     };
     let message = end.message.as_deref().unwrap_or_default();
+    let by_node = EndedByNode::split(message);
+    let message = by_node.map_or(message, |(_, own)| own);
     // any container may write such words; of another end they are its own
     let is_oom = end.reason.as_deref() == Some("OOMKilled");
     let (oom, message) = match OomKill::split(message).filter(|_| is_oom) {
@@ -178,7 +180,11 @@ fn of_end(
     if !message.is_empty() && !what.contains(&message) {
         evidence_lines.push(format!("termination message: {message}"));
     }
-    evidence_lines.extend(probe.and_then(|probe| probe_output(subject, probe, events)));
+    let said = by_node.map(|(by_node, _)| by_node.said()).filter(|said| !said.is_empty());
+    evidence_lines.extend(probe.and_then(|probe| {
+        let last = probe_output(subject, probe, events);
+        last.or_else(|| said.map(|said| format!("{probe} probe failed: {}", line(said))))
+    }));
     let signal = end.signal.or((end.exit_code > 128).then_some(end.exit_code - 128));
     let lines = evidence.last_lines.get(subject.name).map(Vec::as_slice).unwrap_or_default();
     let account = ContainerAccount {
@@ -336,12 +342,42 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
     })
 }
 
-/// The probe or hook that had it killed, when an event near its end says so.
+/// The probe or hook that had it killed: its status says so, or on a cluster of kubelets an event near its end.
 fn killed_by_probe(
     subject: Subject<'_>,
     end: &ContainerStateTerminated,
     events: &[Seen],
 ) -> Option<(Cause, String, String)> {
+    let spec = subject.spec;
+    let told = end.message.as_deref().and_then(EndedByNode::split).map(|(by_node, _)| by_node);
+    Some(match told.or_else(|| killed_in_events(subject, end, events))? {
+        EndedByNode::LivenessProbe { .. } => {
+            let threshold = spec.liveness_probe.as_ref().and_then(|p| p.failure_threshold);
+            let what =
+                format!("was killed because its liveness probe failed{}", in_a_row(threshold));
+            let advice = "find out why it does not answer; if it is slow and not stuck, raise the probe's timeoutSeconds or \
+                          failureThreshold, or give it a startupProbe";
+            (Cause::LivenessFailed, what, advice.to_owned())
+        }
+        EndedByNode::StartupProbe { .. } => {
+            let threshold = spec.startup_probe.as_ref().and_then(|p| p.failure_threshold);
+            let what =
+                format!("was killed because its startup probe failed{}", in_a_row(threshold));
+            let advice = "if it needs longer to start, raise the startup probe's failureThreshold; else mend what it asks for";
+            (Cause::StartupFailed, what, advice.to_owned())
+        }
+        EndedByNode::PostStartHook => {
+            let what = "was killed because its postStart hook failed".to_owned();
+            (Cause::PostStartFailed, what, "mend its postStart hook".to_owned())
+        }
+    })
+}
+
+fn killed_in_events(
+    subject: Subject<'_>,
+    end: &ContainerStateTerminated,
+    events: &[Seen],
+) -> Option<EndedByNode<'static>> {
     let ended = Tick::from(end.finished_at.as_ref()?);
     // an event's time may be rounded up past an end that is rounded down
     let slack = rekindle_types::TickDuration::from_secs(1);
@@ -351,24 +387,13 @@ fn killed_by_probe(
             && seen.last <= ended + slack
             && ended.since(seen.last).as_secs() <= PROBE_BEFORE_END_SECONDS
     })?;
-    let spec = subject.spec;
     if verdict.message.contains("failed liveness probe") {
-        let threshold = spec.liveness_probe.as_ref().and_then(|p| p.failure_threshold);
-        let what = format!("was killed because its liveness probe failed{}", in_a_row(threshold));
-        let advice = "find out why it does not answer; if it is slow and not stuck, raise the probe's timeoutSeconds or \
-                      failureThreshold, or give it a startupProbe";
-        return Some((Cause::LivenessFailed, what, advice.to_owned()));
+        return Some(EndedByNode::LivenessProbe { said: "" });
     }
     if verdict.message.contains("failed startup probe") {
-        let threshold = spec.startup_probe.as_ref().and_then(|p| p.failure_threshold);
-        let what = format!("was killed because its startup probe failed{}", in_a_row(threshold));
-        let advice = "if it needs longer to start, raise the startup probe's failureThreshold; else mend what it asks for";
-        return Some((Cause::StartupFailed, what, advice.to_owned()));
+        return Some(EndedByNode::StartupProbe { said: "" });
     }
-    (verdict.message == event::FAILED_POST_START_HOOK).then(|| {
-        let what = "was killed because its postStart hook failed".to_owned();
-        (Cause::PostStartFailed, what, "mend its postStart hook".to_owned())
-    })
+    (verdict.message == event::FAILED_POST_START_HOOK).then_some(EndedByNode::PostStartHook)
 }
 
 fn in_a_row(threshold: Option<i32>) -> String {

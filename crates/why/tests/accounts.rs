@@ -377,6 +377,19 @@ fn a_liveness_failure_is_told_with_what_the_probe_said() {
 }
 
 #[test]
+fn a_liveness_failure_that_events_do_not_tell_of_any_more_is_told_by_the_status() {
+    let message = "Ended by its node: liveness probe failed (\"stale lock\"): cleaning up";
+    let account =
+        of_pod(&evidence(crashed(1, json!({"exitCode": 137, "message": message})), vec![]), NOW);
+    let app = &account.containers[0];
+    assert_eq!(app.cause, Cause::LivenessFailed);
+    assert_eq!(
+        app.evidence,
+        ["termination message: cleaning up", "Liveness probe failed: stale lock"]
+    );
+}
+
+#[test]
 fn an_exhausted_ladder_says_what_it_tried() {
     let mut evidence = evidence(crashed(6, json!({})), vec![]);
     evidence.ledger = Some(ledger(json!({

@@ -1,10 +1,12 @@
 use expect_test::expect;
 
+use rekindle_types::EndedByNode;
+
 use super::*;
 use crate::observation::{Role, Waiting};
 
 fn end<'a>(code: i32, reason: &'a str, message: &'a str) -> End<'a> {
-    End { exit_code: code, reason, message, started_at: None, finished_at: None }
+    End { exit_code: code, reason, message, by_node: None, started_at: None, finished_at: None }
 }
 
 fn told(diagnosis: &Diagnosis) -> String {
@@ -105,4 +107,26 @@ fn a_foreign_message_is_one_line_and_cut_at_a_letter() {
     assert_eq!(quote(" a\n\tb "), "a b");
     let long = quote(&"é".repeat(500));
     assert!(long.len() <= QUOTE_MAX + 4 && long.ends_with("é…"), "{long}");
+}
+
+#[test]
+fn what_its_node_ended_for_a_probe_or_a_hook_is_told_as_that_and_not_by_its_exit_code() {
+    let mut text = String::new();
+    for (by_node, code, policy) in [
+        (EndedByNode::LivenessProbe { said: "stale\nlock" }, 137, RestartPolicy::Always),
+        (EndedByNode::LivenessProbe { said: "" }, 0, RestartPolicy::Always),
+        (EndedByNode::StartupProbe { said: "not yet" }, 127, RestartPolicy::OnFailure),
+        (EndedByNode::PostStartHook, 137, RestartPolicy::Never),
+    ] {
+        let end = End { by_node: Some(by_node), ..end(code, "Error", "") };
+        let diagnosis = of_end(&end, Then::Policy(policy), Sandbox::Stands);
+        text.push_str(&format!("{:?} {}", diagnosis.said, told(&diagnosis)));
+    }
+    expect![[r#"
+        Some("stale lock") was killed after its liveness probe failed: from Container
+        None was killed after its liveness probe failed: from Container
+        Some("not yet") was killed after its startup probe failed: from Container
+        None was killed after its postStart hook failed: futile: its restartPolicy is Never, so it stays as it ended
+    "#]]
+    .assert_eq(&text);
 }
