@@ -75,6 +75,8 @@ pub struct WorkloadEvidence {
     pub events: Vec<Event>,
     /// Its pods.
     pub pods: Vec<PodEvidence>,
+    /// What is left of its pods that are gone.
+    pub gone: Vec<GoneEvidence>,
 }
 
 /// What there is about a node.

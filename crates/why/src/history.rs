@@ -75,6 +75,17 @@ impl History {
         self.add_all(seen.iter().filter(|event| !events::is_a_step_of_every_start(event)));
     }
 
+    /// The same among others of its workload: what goes without saying does so, and which pod it was is told elsewhere.
+    pub(crate) fn add_events_of_the_lost(&mut self, seen: &[Seen]) {
+        for event in seen.iter().filter(|event| !events::is_routine_of_the_lost(event)) {
+            let what = match event.message.split_once(" in pod ") {
+                Some((what, _)) => Seen { message: what.to_owned(), ..event.clone() },
+                None => event.clone(),
+            };
+            self.add_all([&what].into_iter());
+        }
+    }
+
     fn add_all<'a>(&mut self, seen: impl Iterator<Item = &'a Seen>) {
         for event in seen {
             let when = When { first: event.first, last: event.last, count: event.count };

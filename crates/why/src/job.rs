@@ -5,6 +5,7 @@ use rekindle_types::Tick;
 
 use crate::account::{Next, Source, State};
 use crate::condition::{Condition, of_job};
+use crate::evidence::Workload;
 use crate::history::{History, When};
 use crate::words::{line, show_time};
 
@@ -144,4 +145,23 @@ pub(crate) fn next(job: &Job) -> Option<Next> {
     let at = (Tick::from(started) + limit).to_time();
     let what = "its activeDeadlineSeconds are over: it fails and its pods are ended".to_owned();
     Some(Next { at: Some(at), what })
+}
+
+/// True of a Job, or of the one that tells how a CronJob does, which has failed, and whose pods were restarted in place until then: their
+/// controller deletes such pods.
+pub(crate) fn takes_its_pods_along(workload: &Workload) -> bool {
+    let job = match workload {
+        Workload::Job(job) => Some(job.as_ref()),
+        Workload::CronJob(_, jobs) => telling(jobs).map(|(job, _)| job),
+        Workload::DaemonSet(_)
+        | Workload::Deployment(..)
+        | Workload::ReplicaSet(_)
+        | Workload::ReplicationController(_)
+        | Workload::StatefulSet(_) => None,
+    };
+    job.is_some_and(|job| {
+        let template = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        let policy = template.and_then(|pod| pod.restart_policy.as_deref());
+        judge(job, State::Healthy).0 == State::Failed && policy == Some("OnFailure")
+    })
 }

@@ -26,6 +26,7 @@ mod gone;
 mod groups;
 mod history;
 mod job;
+mod left;
 mod node;
 mod placement;
 mod pod;
@@ -41,6 +42,7 @@ pub use account::{
 };
 pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence};
 pub use gone::of_gone;
+pub use left::{Remains, left_behind};
 pub use node::of_node;
 pub use placement::waits_for_node;
 pub use pod::of_pod;

@@ -28,9 +28,13 @@ fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
         writeln!(text, "\nNodes that are closed to it")?;
         account.nodes.iter().try_for_each(|nodes| writeln!(text, "  {}", closed_words(nodes)))?;
     }
-    if !account.pods.is_empty() {
-        writeln!(text, "\nPods that are not well")?;
-        account.pods.iter().try_for_each(|group| put_group(text, group, now))?;
+    let is_gone = |group: &&PodGroup| group.state == State::Gone;
+    let (gone, unwell): (Vec<&PodGroup>, Vec<&PodGroup>) = account.pods.iter().partition(is_gone);
+    for (title, groups) in [("Pods that are not well", unwell), ("Pods that are gone", gone)] {
+        if !groups.is_empty() {
+            writeln!(text, "\n{title}")?;
+            groups.into_iter().try_for_each(|group| put_group(text, group, now))?;
+        }
     }
     if !account.history.is_empty() {
         writeln!(text, "\nWhat happened")?;

@@ -8,6 +8,7 @@ use crate::condition::{Condition, conditions, identity};
 use crate::course;
 use crate::events;
 use crate::evidence::{PodEvidence, Workload, WorkloadEvidence};
+use crate::gone;
 use crate::groups::{Groups, Naming, group};
 use crate::history::{History, When};
 use crate::job;
@@ -50,8 +51,8 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
             | Workload::ReplicationController(_)
             | Workload::StatefulSet(_) => None,
         },
-        advice: advice(&groups.unwell, failed.map(|condition| condition.reason)),
-        pods: groups.unwell,
+        advice: advice(evidence, &groups.unwell, failed.map(|condition| condition.reason)),
+        pods: groups.unwell.into_iter().chain(gone::group(&evidence.gone)).collect(),
     }
 }
 
@@ -98,7 +99,7 @@ fn recovered(pods: &[PodEvidence], now: Tick) -> String {
     }
 }
 
-/// What happened to it, and to its pods: those that are not well, or all when they all are.
+/// What happened to it, and to its pods: those that are not well, or all when they all are, and those that are gone.
 fn tell(
     evidence: &WorkloadEvidence,
     conditions: &[Condition<'_>],
@@ -123,12 +124,19 @@ fn tell(
     // when nobody has trouble now, what they had is worth telling
     let recovered = evidence.pods.iter().filter(|_| groups.places.is_empty());
     unwell.chain(recovered).for_each(|pod| course::tell_together(pod, now, &mut history));
+    evidence.gone.iter().for_each(|pod| gone::tell_together(pod, &mut history));
     history
 }
 
 /// What would help its pods, or whoever makes them.
-fn advice(pods: &[PodGroup], failed: Option<&str>) -> Vec<String> {
+fn advice(evidence: &WorkloadEvidence, pods: &[PodGroup], failed: Option<&str>) -> Vec<String> {
     let mut advice: Vec<String> = Vec::new();
+    if pods.is_empty() && job::takes_its_pods_along(&evidence.workload) {
+        advice.push(
+            "its pods went when it gave up, and their last lines with them: under restartPolicy Never those that fail stay to be looked at"
+                .to_owned(),
+        );
+    }
     if failed == Some(event::FAILED_CREATE) {
         advice.push(
             "mend what refuses the pods: a quota, an admission rule or a missing service account"

@@ -12,7 +12,7 @@ fn of_deployment(pods: Vec<PodEvidence>) -> Account {
         "spec": {"replicas": pods.len(), "selector": {}, "template": {}}});
     let deployment = serde_json::from_value(deployment).unwrap();
     let workload = Workload::Deployment(Box::new(deployment), Vec::new());
-    of_workload(&WorkloadEvidence { workload, events: vec![], pods }, NOW)
+    of_workload(&WorkloadEvidence { workload, events: vec![], pods, gone: vec![] }, NOW)
 }
 
 fn told(account: &Account, part: &str) -> Vec<(String, u32)> {

@@ -29,7 +29,7 @@ fn replicas_with_the_same_trouble_are_one_group() {
             "message": "Deployment does not have minimum availability.", "lastTransitionTime": "2026-11-21T11:00:00Z"}]}});
     let deployment = serde_json::from_value(deployment).unwrap();
     let workload = Workload::Deployment(Box::new(deployment), Vec::new());
-    let evidence = WorkloadEvidence { workload, events: Vec::new(), pods };
+    let evidence = WorkloadEvidence { workload, events: Vec::new(), pods, gone: vec![] };
     expect![[r#"
         deployment shop/web: failing
           0 of 12 pods are well, 12 not
@@ -116,6 +116,7 @@ fn a_job_that_gave_up_tells_why_and_what_its_pods_said() {
         workload: Workload::Job(Box::new(job)),
         events: vec![],
         pods: vec![failed_pod("import-b"), failed_pod("import-a")],
+        gone: vec![],
     };
     expect![[r#"
         job shop/import: failed
@@ -159,7 +160,7 @@ fn a_job_that_works_counts_what_it_has() {
             "spec": {"completions": 3, "template": {}}, "status": status
         }));
         let workload = Workload::Job(Box::new(job));
-        let evidence = WorkloadEvidence { workload, events: vec![], pods: vec![] };
+        let evidence = WorkloadEvidence { workload, events: vec![], pods: vec![], gone: vec![] };
         let text = render(&of_workload(&evidence, NOW), NOW);
         assert!(text.contains(&format!("job shop/import: {says}")), "{text}");
     }
@@ -174,7 +175,12 @@ fn a_job_whose_first_pod_is_on_its_way_is_starting() {
     let mut pod = crashed(0, json!({}));
     pod["status"] = json!({"phase": "Pending"});
     let workload = Workload::Job(Box::new(job));
-    let evidence = WorkloadEvidence { workload, events: vec![], pods: vec![evidence(pod, vec![])] };
+    let evidence = WorkloadEvidence {
+        workload,
+        events: vec![],
+        pods: vec![evidence(pod, vec![])],
+        gone: vec![],
+    };
     assert_eq!(of_workload(&evidence, NOW).state, State::Starting);
 }
 
@@ -197,8 +203,12 @@ fn a_cron_job_whose_jobs_fail_tells_them_in_one_line() {
     .unwrap();
     let jobs = vec![failed(30), failed(50), failed(40)];
     let workload = Workload::CronJob(Box::new(cron_job), jobs);
-    let evidence =
-        WorkloadEvidence { workload, events: vec![], pods: vec![failed_pod("nightly-x")] };
+    let evidence = WorkloadEvidence {
+        workload,
+        events: vec![],
+        pods: vec![failed_pod("nightly-x")],
+        gone: vec![],
+    };
     expect![[r#"
         cronjob shop/nightly: failing
           its newest Job nightly-29400050: it failed: BackoffLimitExceeded: Job has reached the specified backoff limit; 0 of 1 pods succeeded, 1 failed, 0 at work; the last one that succeeded did at 2026-11-20 11:50:00Z; its schedule is "*/10 * * * *" (UTC)
@@ -254,8 +264,10 @@ fn a_cron_job_is_judged_by_what_is_over_while_the_next_job_is_at_work() {
             "spec": {"schedule": "*/10 * * * *", "jobTemplate": {"spec": {"template": {}}}}});
         let cron_job = Box::new(serde_json::from_value(cron_job).unwrap());
         let workload = Workload::CronJob(cron_job, jobs);
-        let account =
-            of_workload(&WorkloadEvidence { workload, events: vec![], pods: vec![] }, NOW);
+        let account = of_workload(
+            &WorkloadEvidence { workload, events: vec![], pods: vec![], gone: vec![] },
+            NOW,
+        );
         assert_eq!(account.state, state, "{}", account.summary);
         assert!(says.iter().all(|part| account.summary.contains(part)), "{}", account.summary);
     }
@@ -346,7 +358,7 @@ fn replicas_that_run_out_of_memory_show_the_cgroup_and_the_ladder_of_one_of_them
     let controller = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 2, "template": {}}});
     let workload =
         Workload::ReplicationController(Box::new(serde_json::from_value(controller).unwrap()));
-    let evidence = WorkloadEvidence { workload, events: vec![], pods: pods.to_vec() };
+    let evidence = WorkloadEvidence { workload, events: vec![], pods: pods.to_vec(), gone: vec![] };
     let account = of_workload(&evidence, NOW);
     expect![[r#"
         replicationcontroller shop/web: failing
@@ -377,9 +389,13 @@ fn replicas_that_run_out_of_memory_show_the_cgroup_and_the_ladder_of_one_of_them
 #[test]
 fn the_page_of_examples_shows_these_accounts() {
     let page = include_str!("../../../docs/why.md");
-    let tests =
-        [include_str!("accounts.rs"), include_str!("ends.rs"), include_str!("workloads.rs")]
-            .concat();
+    let tests = [
+        include_str!("accounts.rs"),
+        include_str!("ends.rs"),
+        include_str!("gone.rs"),
+        include_str!("workloads.rs"),
+    ]
+    .concat();
     let snapshots = tests.split("expect![[r#\"\n").skip(1);
     for snapshot in snapshots.filter_map(|rest| Some(rest.split_once("\"#]]")?.0)) {
         let lines = snapshot.lines().map(|line| line.trim_start()).filter(|line| !line.is_empty());
@@ -451,7 +467,8 @@ fn nodes_that_are_closed_to_a_pod_are_named_alike_ones_together() {
         "spec": {"replicas": 1, "selector": {}, "template": {}}});
     let deployment = serde_json::from_value(deployment).unwrap();
     let workload = Workload::Deployment(Box::new(deployment), Vec::new());
-    let of_one = WorkloadEvidence { workload, events: Vec::new(), pods: vec![evidence] };
+    let of_one =
+        WorkloadEvidence { workload, events: Vec::new(), pods: vec![evidence], gone: vec![] };
     expect![[r#"
         deployment shop/web: blocked
           0 of 1 pods are well, 1 not
@@ -504,7 +521,7 @@ fn a_workload_that_is_well_again_tells_what_was() {
     let deployment = serde_json::from_value(deployment).unwrap();
     let workload = Workload::Deployment(Box::new(deployment), Vec::new());
     let pods = vec![first, evidence(second, vec![])];
-    let of_two = WorkloadEvidence { workload, events: Vec::new(), pods };
+    let of_two = WorkloadEvidence { workload, events: Vec::new(), pods, gone: vec![] };
     expect![[r#"
         deployment shop/web: healthy
           all 2 pods are well; their containers ended 3 times, the last time 2m ago

@@ -14,8 +14,8 @@ use rekindle_api::http::SystemClock;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
-    Account, GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence, of_gone, of_node,
-    of_pod, of_workload, waits_for_node,
+    Account, GoneEvidence, NodeEvidence, PodEvidence, Remains, Workload, WorkloadEvidence,
+    left_behind, of_gone, of_node, of_pod, of_workload, waits_for_node,
 };
 
 use crate::args::{OutputArg, Why};
@@ -94,7 +94,8 @@ impl Reader {
     async fn pod(&self, name: &str, now: Tick) -> anyhow::Result<Account> {
         let absent = match self.lookup.object(TargetKind::Pod, name).await {
             Ok(pod) => {
-                let mut all = self.about(vec![pod], &Restarts::OfPod(name.to_owned())).await?;
+                let restarts = self.restarts(Some(name)).await?;
+                let mut all = self.about(vec![pod], &restarts).await?;
                 let evidence = all.pop().context("a pod that was read has evidence")?;
                 return Ok(of_pod(&evidence, now));
             }
@@ -102,13 +103,11 @@ impl Reader {
             Err(error) => return Err(error),
         };
         let namespace = self.lookup.namespace.clone();
-        let selector = format!("involvedObject.kind=Pod,involvedObject.name={name}");
-        let events = Api::namespaced(self.client().clone(), &namespace);
         let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
         let left = GoneEvidence {
-            events: self.list_events(events, &selector).await?,
+            events: self.events_of_gone(name).await?,
             ledger: own_ledger(name, &ledgers).await.context("read the restart ledger")?,
-            restarts: self.restarts(&Restarts::OfPod(name.to_owned())).await?,
+            restarts: self.restarts(Some(name)).await?,
             namespace,
             name: name.to_owned(),
         };
@@ -128,15 +127,51 @@ impl Reader {
             true => Vec::new(),
             false => self.lookup.pods_of(owners).await?,
         };
-        let pods = self.about(pods, &Restarts::OfNamespace).await?;
-        Ok(WorkloadEvidence { workload, events, pods })
+        let restarts = self.restarts(None).await?;
+        let gone = self.gone(&workload, &events, &pods, &restarts).await?;
+        let pods = self.about(pods, &restarts).await?;
+        Ok(WorkloadEvidence { workload, events, pods, gone })
+    }
+
+    /// What is left of the workload's pods that are gone.
+    async fn gone(
+        &self,
+        workload: &Workload,
+        events: &[Event],
+        pods: &[Pod],
+        restarts: &[PodRestart],
+    ) -> anyhow::Result<Vec<GoneEvidence>> {
+        let ledgers: Api<RestartLedger> =
+            Api::namespaced(self.client().clone(), &self.lookup.namespace);
+        let ledgers = unless_unknown(ledgers.list(&ListParams::default()).await);
+        let ledgers = ledgers.context("list the restart ledgers")?;
+        let remains = Remains { events, pods, ledgers: &ledgers, restarts };
+        let reads = left_behind(workload, remains).into_iter().map(|left| async {
+            let events = self.events_of_gone(&left.name).await?;
+            Ok(GoneEvidence { events, ..left })
+        });
+        let reads: Vec<_> = reads.collect();
+        let mut gone = futures::stream::iter(reads)
+            .buffered(AT_ONCE)
+            .collect::<Vec<_>>()
+            .await
+            .into_iter()
+            .collect::<anyhow::Result<Vec<GoneEvidence>>>()?;
+        gone.retain(|left| !left.is_empty());
+        Ok(gone)
+    }
+
+    /// The events about a pod of this name, whichever it was.
+    async fn events_of_gone(&self, pod: &str) -> anyhow::Result<Vec<Event>> {
+        let api = Api::namespaced(self.client().clone(), &self.lookup.namespace);
+        self.list_events(api, &format!("involvedObject.kind=Pod,involvedObject.name={pod}")).await
     }
 
     async fn node(&self, name: &str) -> anyhow::Result<NodeEvidence> {
         let (node, pods) = self.lookup.node(name).await?;
         let selector = format!("involvedObject.kind=Node,involvedObject.name={name}");
         let events = self.list_events(Api::all(self.client().clone()), &selector).await?;
-        let pods = self.about(pods, &Restarts::None).await?;
+        let pods = self.about(pods, &[]).await?;
         Ok(NodeEvidence { node, events, pods })
     }
 
@@ -144,9 +179,12 @@ impl Reader {
         &self.lookup.client
     }
 
-    /// What there is about these pods.
-    async fn about(&self, pods: Vec<Pod>, restarts: &Restarts) -> anyhow::Result<Vec<PodEvidence>> {
-        let restarts = self.restarts(restarts).await?;
+    /// What there is about these pods; of these restarts those that were asked for them.
+    async fn about(
+        &self,
+        pods: Vec<Pod>,
+        restarts: &[PodRestart],
+    ) -> anyhow::Result<Vec<PodEvidence>> {
         let mut logs_left = LOGS_MAX;
         let reads = pods.into_iter().map(|pod| {
             let dead = if logs_left > 0 { dead_containers(&pod) } else { Vec::new() };
@@ -199,13 +237,11 @@ impl Reader {
         Ok(PodEvidence { pod, events, ledger, restarts, last_lines, nodes: Arc::default() })
     }
 
-    async fn restarts(&self, of: &Restarts) -> anyhow::Result<Vec<PodRestart>> {
-        let (params, pod) = match of {
-            Restarts::OfPod(pod) => {
-                (ListParams::default().fields(&format!("spec.podName={pod}")), Some(pod))
-            }
-            Restarts::OfNamespace => (ListParams::default(), None),
-            Restarts::None => return Ok(Vec::new()),
+    /// The restarts that were asked for: of a pod of this name, or all of the namespace.
+    async fn restarts(&self, pod: Option<&str>) -> anyhow::Result<Vec<PodRestart>> {
+        let params = match pod {
+            Some(pod) => ListParams::default().fields(&format!("spec.podName={pod}")),
+            None => ListParams::default(),
         };
         let api: Api<PodRestart> = Api::namespaced(self.client().clone(), &self.lookup.namespace);
         let listed = match api.list(&params).await {
@@ -217,7 +253,7 @@ impl Reader {
         };
         let mut restarts =
             unless_unknown(listed).context("list the restarts that were asked for")?;
-        restarts.retain(|restart| pod.is_none_or(|pod| restart.spec.pod_name == *pod));
+        restarts.retain(|restart| pod.is_none_or(|pod| restart.spec.pod_name == pod));
         Ok(restarts)
     }
 
@@ -290,13 +326,6 @@ fn makers(workload: &Workload) -> (&ObjectMeta, Option<Vec<&ObjectMeta>>) {
 /// The API says that there is no such object.
 fn is_not_found(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(answer)) if answer.code == 404)
-}
-
-/// Which PodRestarts are read.
-enum Restarts {
-    OfPod(String),
-    OfNamespace,
-    None,
 }
 
 /// A container whose last lines are worth reading.

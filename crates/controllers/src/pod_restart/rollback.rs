@@ -97,7 +97,7 @@ fn go_on(
             plan.then(finish(restart, PodRestartPhase::Failed, message, now));
         }
         (Some(deployment), Some(to)) if is_at(deployment, from) => {
-            plan.then_all(vec![change(deployment, to, *to_revision)]);
+            plan.then_all(vec![change(restart, deployment, to, *to_revision)]);
         }
         (_, _) => {
             let message = format!("Deployment {deployment_name} was changed or deleted meanwhile");
@@ -114,10 +114,16 @@ fn is_overdue(restart: &PodRestart, now: Tick) -> bool {
     started.is_some_and(|started| Tick::from(started) + limit <= now)
 }
 
-fn change(deployment: &Arc<Deployment>, to: &ReplicaSet, revision: i64) -> Step {
+fn change(
+    restart: &PodRestart,
+    deployment: &Arc<Deployment>,
+    to: &ReplicaSet,
+    revision: i64,
+) -> Step {
     let about = Object::Deployment(deployment.clone());
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let success = format!("Rolled back deployment \"{name}\" to revision {revision}");
+    let success =
+        format!("Rolled back deployment \"{name}\" to revision {revision}{}", why(restart));
     let failure = format!("Rolling back deployment \"{name}\" to revision {revision}: ");
     let note = |severity, reason, message| Note::new(&about, severity, reason, message, COMPONENT);
     Step {
@@ -126,5 +132,17 @@ fn change(deployment: &Arc<Deployment>, to: &ReplicaSet, revision: i64) -> Step 
             note(Severity::Normal, ROLLED_BACK, success),
             note(Severity::Warning, NOT_ROLLED_BACK, failure),
         )),
+    }
+}
+
+/// By which request, and why: the pods that it was for are gone soon, and so is the request.
+fn why(restart: &PodRestart) -> String {
+    let name = restart.metadata.name.as_deref().unwrap_or_default();
+    let ladder = restart.spec.ladder_name.iter().map(|ladder| format!("ladder {ladder:?}"));
+    let reason = restart.spec.reason.iter().filter(|reason| !reason.is_empty()).cloned();
+    let why: Vec<String> = ladder.chain(reason).collect();
+    match why.as_slice() {
+        [] => format!(" (PodRestart {name})"),
+        why => format!(" (PodRestart {name}): {}", why.join(": ")),
     }
 }

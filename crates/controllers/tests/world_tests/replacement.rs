@@ -446,6 +446,31 @@ fn a_rollback_gives_the_template_of_a_healthy_revision_again_once() {
     assert_eq!(templates, 2, "no revision was made for it");
 }
 
+/// The pods that failed go with their revision, and the request after ten minutes: the event stays for an hour.
+#[test]
+fn a_rollback_is_told_of_the_deployment_with_its_reason() {
+    let image = "container \"app\" waits for its image \"two\", which cannot be had";
+    for (says, more) in [
+        ("(PodRestart back)", json!({})),
+        ("(PodRestart back): the shop is down", json!({"reason": "the shop is down"})),
+        (
+            "(PodRestart back): ladder \"web\": container \"app\" waits for its image \"two\", which cannot be had",
+            json!({"reason": image, "ladderName": "web"}),
+        ),
+    ] {
+        let (mut world, pod) = rolled_out(Some("2026-01-01T00:00:00Z"));
+        let mut spec = json!({"podName": pod, "rung": "Rollback"});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        world.create(restart("back", spec));
+        world.converge();
+        let mut said = world.said();
+        said.retain(|event| event.starts_with("DeploymentRollback: "));
+        let expected =
+            format!("DeploymentRollback: Rolled back deployment \"web\" to revision 1 {says}");
+        assert_eq!(said, [expected]);
+    }
+}
+
 #[test]
 fn a_rollback_that_does_not_get_through_is_given_up() {
     let (mut world, pod) = rolled_out(Some("2026-01-01T00:00:00Z"));
