@@ -4,6 +4,7 @@ pub(crate) mod aggregation;
 pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
 mod escalation;
+mod ladders;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
 pub(crate) mod priority;
@@ -32,6 +33,7 @@ pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
     if call.entry.kind != "Pod" {
         warnings.extend(ladder_annotations::misplaced(object));
     }
+    warnings.extend(ladders::warnings(call, object));
     warnings
 }
 

@@ -1,0 +1,189 @@
+//! Tells who writes a ladder, or pods, that several ladders select the same pods: one of them decides for these, and nothing is seen of
+//! the others until something fails.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_store::{Object, RangeQuery};
+use rekindle_types::owners::controller_of;
+use rekindle_types::v1alpha1::RestartLadder;
+use rekindle_types::{Tick, labels};
+
+use crate::call::Call;
+use crate::keys;
+use crate::registry::AnyObject;
+use crate::selectors::labels_of;
+
+/// Among more pods nobody looks for those of two ladders.
+const PODS_MAX: usize = 5000;
+/// Ladders of a namespace that are looked at.
+const LADDERS_MAX: usize = 500;
+/// Ladders that are named, at most.
+const NAMED_MAX: usize = 3;
+
+/// The warnings about a ladder, about a pod that is nobody's, or about what makes pods.
+pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
+    match object.as_any().downcast_ref::<RestartLadder>() {
+        Some(ladder) => of_ladder(call, ladder),
+        None => of_pods(call, object).into_iter().collect(),
+    }
+}
+
+fn of_ladder(call: &Call<'_>, ladder: &RestartLadder) -> Vec<String> {
+    let others =
+        ladders(call).into_iter().filter(|other| other.metadata.uid != ladder.metadata.uid);
+    let others: Vec<Arc<RestartLadder>> = others.collect();
+    // most ladders are the only one of their namespace
+    let pods = if others.is_empty() { Vec::new() } else { pods(call) };
+    let overlaps = others.iter().filter_map(|other| {
+        let how = overlap(&ladder.spec.selector, &other.spec.selector, &pods)?;
+        let name = other.metadata.name.as_deref().unwrap_or_default();
+        Some(match decides_before(other, ladder) {
+            true => format!("RestartLadder {name:?} is older and {how}: it decides for what both select, and this one does not"),
+            false => format!("RestartLadder {name:?} is younger and {how}: this one decides for what both select, and that one does not"),
+        })
+    });
+    overlaps.take(NAMED_MAX).collect()
+}
+
+/// What the other ladder selects that ours selects as well, now or whatever pods there will be.
+fn overlap(
+    ours: &LabelSelector,
+    other: &LabelSelector,
+    pods: &[(String, labels::Labels)],
+) -> Option<String> {
+    if labels::is_empty(ours) || labels::is_empty(other) {
+        return None;
+    }
+    if covers(other, ours) {
+        return Some("selects all that this one selects".to_owned());
+    }
+    if covers(ours, other) {
+        return Some("all that it selects is selected by this one".to_owned());
+    }
+    let by_both = |labels: &labels::Labels| {
+        labels::matches(ours, Some(labels)) && labels::matches(other, Some(labels))
+    };
+    let mut both = pods.iter().filter(|(_, labels)| by_both(labels)).map(|(name, _)| name);
+    let first = both.next()?;
+    Some(match both.count() {
+        0 => format!("selects pod {first:?}, too"),
+        more => format!("selects pod {first:?} and {more} more, too"),
+    })
+}
+
+/// True when the one selects whatever the other selects, since it asks for nothing else.
+fn covers(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
+    requirements(wide).is_subset(&requirements(narrow))
+}
+
+/// What a selector asks for: a key, an operator and its values.
+fn requirements(selector: &LabelSelector) -> BTreeSet<(&str, &str, BTreeSet<&str>)> {
+    let equal = selector.match_labels.iter().flatten();
+    let equal = equal.map(|(key, value)| (key.as_str(), "In", BTreeSet::from([value.as_str()])));
+    let others = selector.match_expressions.iter().flatten().map(|asked| {
+        let values = asked.values.iter().flatten().map(String::as_str).collect();
+        (asked.key.as_str(), asked.operator.as_str(), values)
+    });
+    equal.chain(others).collect()
+}
+
+/// As the ladder chooses among those that select a pod (`rekindle_ladder::select`): the oldest, then the first by name. A name that is
+/// still to be generated comes last.
+fn decides_before(one: &RestartLadder, other: &RestartLadder) -> bool {
+    let place = |ladder: &RestartLadder| {
+        let created = ladder.metadata.creation_timestamp.as_ref();
+        let created = created.map_or(Tick::from_micros(u64::MAX), Tick::from);
+        let name = ladder.metadata.name.clone().unwrap_or_default();
+        (created, name.is_empty(), name)
+    };
+    place(one) < place(other)
+}
+
+/// A word about new pods that several ladders select. What a controller makes was warned of when its template was written.
+fn of_pods(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
+    if controller_of(object.meta()).is_some() {
+        return None;
+    }
+    let template = match call.entry.kind {
+        "Pod" => None,
+        "CronJob" => Some("/spec/jobTemplate/spec/template/metadata/labels"),
+        "DaemonSet"
+        | "Deployment"
+        | "Job"
+        | "ReplicaSet"
+        | "ReplicationController"
+        | "StatefulSet" => Some("/spec/template/metadata/labels"),
+        _ => return None,
+    };
+    let mut ladders = ladders(call);
+    if ladders.len() < 2 {
+        return None;
+    }
+    let labels: labels::Labels = match template {
+        None => object.meta().labels.clone().unwrap_or_default(),
+        Some(path) => {
+            let object = object.to_value();
+            let labels = object.pointer(path)?.as_object()?;
+            let text = |(key, value): (&String, &serde_json::Value)| {
+                Some((key.clone(), value.as_str()?.to_owned()))
+            };
+            labels.iter().filter_map(text).collect()
+        }
+    };
+    ladders.retain(|ladder| {
+        let selector = &ladder.spec.selector;
+        !labels::is_empty(selector) && labels::matches(selector, Some(&labels))
+    });
+    ladders.sort_by(|one, other| match decides_before(one, other) {
+        true => Ordering::Less,
+        false => Ordering::Greater,
+    });
+    let names = ladders.iter().filter_map(|ladder| ladder.metadata.name.as_deref());
+    let names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
+    let [oldest, _, ..] = names.as_slice() else { return None };
+    let (pods, shown) =
+        (if template.is_some() { "its pods" } else { "it" }, names.len().min(NAMED_MAX));
+    let more = match names.len() - shown {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = names[..shown].join(", ");
+    Some(format!(
+        "RestartLadders {shown}{more} select {pods}: {oldest} decides, which is the oldest, and the others do not"
+    ))
+}
+
+/// The ladders of the namespace that are not being deleted.
+fn ladders(call: &Call<'_>) -> Vec<Arc<RestartLadder>> {
+    let Some(entry) = call.api.registry.find_kind("rekindle.dev", "RestartLadder") else {
+        return Vec::new();
+    };
+    let query = RangeQuery {
+        prefix: keys::collection(entry, &call.path.namespace),
+        limit: Some(LADDERS_MAX),
+        ..RangeQuery::default()
+    };
+    let Ok(range) = call.api.store.range(&query) else { return Vec::new() };
+    let read =
+        |stored: &Arc<Object>| call.api.read_as::<RestartLadder>(entry, stored).ok().flatten();
+    let ladders = range.objects.iter().filter_map(read);
+    ladders.filter(|ladder| ladder.metadata.deletion_timestamp.is_none()).collect()
+}
+
+/// The pods of the namespace with their labels; none when they are too many.
+fn pods(call: &Call<'_>) -> Vec<(String, labels::Labels)> {
+    let Some(entry) = call.api.registry.find("", "v1", "pods") else { return Vec::new() };
+    let prefix = keys::collection(entry, &call.path.namespace);
+    let query =
+        RangeQuery { prefix: prefix.clone(), limit: Some(PODS_MAX), ..RangeQuery::default() };
+    let range = call.api.store.range(&query).ok().filter(|range| range.remaining == 0);
+    let objects = range.iter().flat_map(|range| &range.objects);
+    let named = |stored: &Arc<Object>| {
+        let name = stored.key.as_str().strip_prefix(prefix.as_str())?.trim_start_matches('/');
+        Some((name.to_owned(), labels_of(&stored.value)))
+    };
+    objects.filter_map(named).collect()
+}

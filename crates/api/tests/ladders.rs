@@ -1,0 +1,105 @@
+//! Ladders that select the same pods: who writes one, or such pods, is told which of them decides.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod harness;
+
+use harness::{Bench, PODS, deployment, pod};
+use serde_json::{Value, json};
+
+const LADDERS: &str = "/apis/rekindle.dev/v1alpha1/namespaces/default/restartladders";
+
+fn ladder(name: &str, labels: Value) -> String {
+    let spec = json!({"selector": {"matchLabels": labels}, "rungs": [{"rung": "Pod"}]});
+    json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "RestartLadder", "metadata": {"name": name}, "spec": spec})
+        .to_string()
+}
+
+/// Posts an object; answers the warnings.
+#[track_caller]
+fn made(bench: &mut Bench, target: &str, body: &str) -> Vec<String> {
+    let reply = bench.call("POST", target, body);
+    assert_eq!(reply.code(), 201, "{}", reply.text());
+    bench.pass(1);
+    reply.0.warnings.clone()
+}
+
+fn labelled(mut object: Value, labels: Value) -> String {
+    object["metadata"]["labels"] = labels;
+    object.to_string()
+}
+
+#[test]
+fn a_ladder_that_selects_pods_of_an_older_one_is_pointed_out() {
+    for (selector, says) in [
+        (json!({"app": "web"}), Some("selects all that this one selects")),
+        (json!({"app": "web", "tier": "front"}), Some("selects all that this one selects")),
+        (json!({"tier": "front"}), Some("selects pod \"web-0\" and 1 more, too")),
+        (json!({"app": "api"}), None),
+        (json!({"tier": "back"}), None),
+    ] {
+        let mut bench = Bench::new();
+        for name in ["web-0", "web-1"] {
+            let pod = labelled(pod(name), json!({"app": "web", "tier": "front"}));
+            assert!(made(&mut bench, PODS, &pod).is_empty());
+        }
+        let alone = made(&mut bench, LADDERS, &ladder("first", json!({"app": "web"})));
+        assert_eq!(alone, Vec::<String>::new());
+        let warnings = made(&mut bench, LADDERS, &ladder("second", selector.clone()));
+        let expected = says.map(|says| {
+            format!("RestartLadder \"first\" is older and {says}: it decides for what both select, and this one does not")
+        });
+        assert_eq!(warnings, Vec::from_iter(expected), "{selector}");
+        // in another namespace nothing is shared
+        let elsewhere = LADDERS.replace("default", "kube-system");
+        assert!(made(&mut bench, &elsewhere, &ladder("third", selector)).is_empty());
+    }
+}
+
+#[test]
+fn a_ladder_that_is_edited_hears_whether_it_decides() {
+    let mut bench = Bench::new();
+    made(&mut bench, LADDERS, &ladder("first", json!({"app": "web"})));
+    made(&mut bench, LADDERS, &ladder("second", json!({"app": "api"})));
+    let wider = json!({"spec": {"selector": {"matchLabels": {"app": null, "team": "shop"}}}});
+    let change = |bench: &mut Bench, name: &str, patch: &Value| {
+        let reply = bench.call("PATCH", &format!("{LADDERS}/{name}"), &patch.to_string());
+        assert_eq!(reply.code(), 200, "{}", reply.text());
+        reply.0.warnings.clone()
+    };
+    assert_eq!(change(&mut bench, "first", &wider), Vec::<String>::new());
+    let narrower = json!({"spec": {"selector": {"matchLabels": {"team": "shop"}}}});
+    let expected = "RestartLadder \"first\" is older and selects all that this one selects: \
+                    it decides for what both select, and this one does not";
+    assert_eq!(change(&mut bench, "second", &narrower), [expected]);
+    let expected = "RestartLadder \"second\" is younger and all that it selects is selected by this one: \
+                    this one decides for what both select, and that one does not";
+    assert_eq!(change(&mut bench, "first", &narrower), [expected]);
+    // what is deleted decides nothing
+    bench.call("DELETE", &format!("{LADDERS}/first"), "").ok();
+    assert_eq!(change(&mut bench, "second", &narrower), Vec::<String>::new());
+}
+
+#[test]
+fn pods_that_two_ladders_select_are_pointed_out_when_they_come_later() {
+    let mut bench = Bench::new();
+    made(&mut bench, LADDERS, &ladder("zulu", json!({"app": "web"})));
+    assert!(made(&mut bench, LADDERS, &ladder("alpha", json!({"tier": "front"}))).is_empty());
+    let both = json!({"app": "web", "tier": "front"});
+    let says = |pods: &str| {
+        format!(
+            "RestartLadders \"zulu\", \"alpha\" select {pods}: \"zulu\" decides, which is the oldest, and the others do not"
+        )
+    };
+    assert_eq!(made(&mut bench, PODS, &labelled(pod("web"), both.clone())), [says("it")]);
+    assert!(made(&mut bench, PODS, &labelled(pod("one"), json!({"app": "web"}))).is_empty());
+    let mut workload = deployment("web");
+    workload["spec"]["selector"]["matchLabels"] = both.clone();
+    workload["spec"]["template"]["metadata"]["labels"] = both.clone();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    assert_eq!(made(&mut bench, deployments, &workload.to_string()), [says("its pods")]);
+    // whose template said so already
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true});
+    let mut owned = pod("owned");
+    owned["metadata"]["ownerReferences"] = json!([owner]);
+    assert!(made(&mut bench, PODS, &labelled(owned, both)).is_empty());
+}
