@@ -487,6 +487,10 @@ impl PodCore {
         for container in &mut self.containers {
             container.begin_round(round, self.now, self.config.max_container_restart_period);
         }
+        // what goes on being held goes on saying so
+        for place in 0..self.containers.len() {
+            self.complain_of_crash_loop(place);
+        }
         self.carry_ephemerals_over();
         self.status_changed = true;
         self.keep(Keep::Now);
