@@ -56,11 +56,13 @@ fn a_static_pod_lives_by_its_file() {
     assert_eq!(engine.kubectl(&["exec", POD, "--", "hostname"]), format!("{POD}\n"));
     assert_eq!(engine.first_lines(&[POD], 1), ["begun"]);
 
-    // deleting the mirror ends nothing: kubectl waits until that very object is gone, and another comes
-    engine.kubectl(&["delete", "pod", POD]);
-    wait_running(&engine);
-    assert_ne!(engine.get(&format!("pod/{POD}"))["metadata"]["uid"], mirror["metadata"]["uid"]);
-    assert_eq!(container_id(&engine), id);
+    // deleting the mirror ends nothing: kubectl waits until nothing has its name, and another comes
+    for way in ["--wait", "--now"] {
+        engine.kubectl(&["delete", "pod", POD, way, TIMEOUT]);
+        wait_running(&engine);
+        assert_ne!(engine.get(&format!("pod/{POD}"))["metadata"]["uid"], mirror["metadata"]["uid"]);
+        assert_eq!(container_id(&engine), id);
+    }
 
     // nor does the end of the engine
     engine.kill();

@@ -1,5 +1,8 @@
 //! Keeps the mirror of one static pod: creates it, brings the pod's status to it, and creates it again when somebody deleted it
 //! or when it shows an earlier manifest.
+//!
+//! Between a deletion and the next mirror its name stays free for a while: who waits for the end of an object by its name, as kubectl
+//! does, would take the new one for it, and wait for ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +23,8 @@ use crate::pods::{StatusWriter, Urgency, delete_object, pod_ref};
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// The longest.
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How long the name of a mirror that was deleted stays free; at least about as long as between two syncs of a kubelet.
+const NAME_FREE: Duration = Duration::from_secs(1);
 
 /// A status, and whether it may wait for the next one.
 type Shown = (Arc<PodStatus>, Urgency);
@@ -80,8 +85,16 @@ struct Keeping {
 impl Keeping {
     async fn run(mut self) {
         let mut wait = RETRY_MIN;
+        let mut was_shown = false;
         loop {
             let mirror = self.mirror.borrow_and_update().clone();
+            let is_shown = mirror.as_deref().is_some_and(|mirror| self.is_same_manifest(mirror));
+            if mirror.is_none() && was_shown {
+                let _another = tokio::time::timeout(NAME_FREE, self.mirror.changed()).await;
+                was_shown = false;
+                continue;
+            }
+            was_shown = is_shown;
             let kept = match &mirror {
                 None => self.create().await,
                 Some(mirror) if !self.is_shown_by(mirror) => {
@@ -110,8 +123,11 @@ impl Keeping {
 
     /// True when the mirror shows this pod, and stays.
     fn is_shown_by(&self, mirror: &Pod) -> bool {
+        self.is_same_manifest(mirror) && mirror.metadata.deletion_timestamp.is_none()
+    }
+
+    fn is_same_manifest(&self, mirror: &Pod) -> bool {
         hash_of_mirror(mirror) == self.pod.metadata.uid.as_deref()
-            && mirror.metadata.deletion_timestamp.is_none()
     }
 
     async fn create(&self) -> Result<(), Refused> {

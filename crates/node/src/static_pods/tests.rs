@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::v1alpha1::Rung;
@@ -136,6 +137,24 @@ async fn a_mirror_that_is_deleted_comes_back_and_nothing_is_restarted() {
     let is_another = |mirror: &Value| mirror["metadata"]["uid"] != before;
     world.api.until("a new mirror", |_| mirror(&world).is_some_and(|m| is_another(&m))).await;
     world.until_running("web-node-a").await;
+    assert_eq!(world.machine.starts("app"), 1);
+}
+
+/// kubectl asks for the deleted object, then lists by its name and waits for the end of what it finds: a mirror that came back at once
+/// kept it waiting for ever.
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_deleted_mirror_stays_free_for_a_second() {
+    let (world, folder) = world();
+    put(&folder, "web.yaml", &text_of("present"));
+    let _agent = world.agent().await;
+    world.until_running("web-node-a").await;
+    for grace in [30, 0] {
+        world.api.delete_pod("web-node-a", grace);
+        world.api.until("the mirror is gone", |_| mirror(&world).is_none()).await;
+        let gone = tokio::time::Instant::now();
+        world.api.until("another mirror", |_| mirror(&world).is_some()).await;
+        assert!(gone.elapsed() >= Duration::from_secs(1), "after {:?}", gone.elapsed());
+    }
     assert_eq!(world.machine.starts("app"), 1);
 }
 
