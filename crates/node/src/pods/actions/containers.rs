@@ -1,9 +1,13 @@
 //! Preparing a container: everything that its spec refers to is looked up and put in place.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Container;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
 };
-use rekindle_runtime::{MountSource, Runtime};
+use rekindle_runtime::{Mount, MountSource, Runtime};
 use rekindle_types::ContainerAttempt;
 
 use super::{ActionResult, PodActions, config, container_id, other, runtime_error};
@@ -59,7 +63,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             memory_bytes: memory_bytes(),
         })
         .map_err(|e| config(e.to_string()))?;
-        self.prepare_files(&container.name, attempt, &spec.mounts)?;
+        self.prepare_files(&container.name, attempt)?;
+        make_sub_paths(container, &spec.mounts)?;
         let created = self.node.runtime.create_container(&spec).await;
         let created = created.map_err(|e| runtime_error(&e))?;
         Ok(Outcome::ContainerCreated {
@@ -88,12 +93,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     /// Everything that must stand on the host before the runtime is asked: quick, so done in place.
-    fn prepare_files(
-        &self,
-        container: &str,
-        attempt: ContainerAttempt,
-        mounts: &[rekindle_runtime::Mount],
-    ) -> Result<(), ActionError> {
+    fn prepare_files(&self, container: &str, attempt: ContainerAttempt) -> Result<(), ActionError> {
         let failed = |what: &str, error: std::io::Error| ActionError {
             kind: ActionErrorKind::ContainerCreate,
             message: format!("container {container:?} of pod {}: {what}: {error}", self.pod_ref),
@@ -109,14 +109,36 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let messages = self.dirs.termination_logs(container);
         make_folder(&messages).map_err(|error| other(error.to_string()))?;
         let message = self.dirs.termination_log(container, attempt);
-        create_file(&message).map_err(|e| failed("create the termination message file", e))?;
-        for mount in mounts {
-            if let (MountSource::Host(volume), Some(sub_path)) = (&mount.source, &mount.sub_path) {
-                ensure_sub_path(volume, sub_path).map_err(|e| {
-                    failed(&format!("create subPath {:?} of volume", sub_path.display()), e)
-                })?;
-            }
-        }
-        Ok(())
+        create_file(&message).map_err(|e| failed("create the termination message file", e))
     }
+}
+
+/// The folders of its volumes that it mounts and that are missing. What fails is a mistake of its spec or in its volume, as with the
+/// kubelet (`makeMounts`), whose words these are.
+fn make_sub_paths(container: &Container, mounts: &[Mount]) -> Result<(), ActionError> {
+    for mount in mounts {
+        let (MountSource::Host(volume), Some(sub_path)) = (&mount.source, &mount.sub_path) else {
+            continue;
+        };
+        ensure_sub_path(volume, sub_path).map_err(|error| {
+            // it is resolved beneath the volume
+            let leads_out = error.kind() == ErrorKind::CrossesDevices;
+            let why =
+                if leads_out { "it leads out of the volume".to_owned() } else { error.to_string() };
+            config(format!(
+                "failed to create subPath directory for volumeMount {:?} of container {:?}: subPath {:?}: {why}",
+                volume_name(container, mount),
+                container.name,
+                sub_path.display(),
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// The API refuses two mounts at one place.
+fn volume_name<'a>(container: &'a Container, mount: &Mount) -> &'a str {
+    let mut mounts = container.volume_mounts.iter().flatten();
+    let of_spec = mounts.find(|m| Path::new("/").join(&m.mount_path) == mount.destination);
+    of_spec.map_or("", |of_spec| of_spec.name.as_str())
 }

@@ -151,6 +151,34 @@ async fn the_environment_comes_from_the_pod_and_a_config_map() {
     assert_eq!(env, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
+/// The kubelet makes the folder with the container's config (`makeMounts`).
+#[tokio::test(start_paused = true)]
+async fn a_sub_path_that_leads_out_of_its_volume_is_a_config_error_that_names_the_mount() {
+    let world = World::new();
+    let volume = world.folder.join("volume");
+    std::fs::create_dir(&volume).unwrap();
+    std::os::unix::fs::symlink("/", volume.join("esc")).unwrap();
+    let source = json!([{"name": "l", "hostPath": {"path": volume}}]);
+    let mut web = with_volumes(pod("web", vec![container("app")]), source);
+    let mounts = &mut web.spec.as_mut().unwrap().containers[0].volume_mounts;
+    mounts.as_mut().unwrap()[0].sub_path = Some("esc/etc".to_owned());
+    world.api.create("pods", &web);
+    let _agent = world.agent().await;
+    let waiting = || shown(&world, "web", "app")["state"]["waiting"].clone();
+    let is_told =
+        || waiting()["message"].as_str().is_some_and(|message| message.contains("subPath"));
+    world.api.until("held", |_| is_told()).await;
+    assert_eq!(waiting()["reason"], "CreateContainerConfigError");
+    assert_eq!(
+        waiting()["message"],
+        "failed to create subPath directory for volumeMount \"l\" of container \"app\": subPath \"esc/etc\": it leads out of the volume"
+    );
+    // tried again: what stands there is the volume's own by then
+    std::fs::remove_file(volume.join("esc")).unwrap();
+    world.until_running("web").await;
+    assert!(volume.join("esc/etc").is_dir());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_stops_can_end_its_pods_and_the_next_one_brings_them_back() {
     let world = World::new();
