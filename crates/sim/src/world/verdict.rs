@@ -465,7 +465,7 @@ mod tests {
     fn what_has_ended_is_counted_as_well_as_what_runs() {
         let world = at_rest();
         assert_eq!(world.miscounted(), Vec::<String>::new());
-        let ended = world.server.pods().into_iter().find(|pod| is_finished(pod)).unwrap();
+        let ended = world.server.pods().into_iter().find(is_finished).unwrap();
         let mut statuses = ended.status.clone().unwrap().container_statuses.unwrap();
         statuses[0].restart_count = 3;
         let patch = json!({"status": {"containerStatuses": statuses}});
