@@ -6,7 +6,7 @@ mod harness;
 
 use expect_test::expect;
 use harness::{Bench, CONFIG_MAPS, DEPLOYMENTS, PODS, Reply, config_map, deployment, pod, texts};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn a_created_object_has_what_the_server_gives() {
@@ -299,6 +299,48 @@ fn status_and_spec_are_written_apart() {
     );
     assert_eq!(through_status["metadata"]["generation"], 1);
     assert_eq!(bench.get(&format!("{target}/status")), through_status);
+}
+
+/// What a patch of a pod's status says of the metadata counts, and all that it does not name stays.
+#[test]
+fn a_patch_of_a_status_leaves_the_metadata_that_it_does_not_name() {
+    let mut bench = Bench::new();
+    let mut made = pod("web");
+    made["metadata"]["labels"] = json!({"app": "web"});
+    made["metadata"]["annotations"] = json!({"example.com/note": "kept"});
+    made["metadata"]["finalizers"] = json!(["example.com/waits"]);
+    bench.create(PODS, made);
+    let target = format!("{PODS}/web/status");
+    let of_metadata = |object: &Value| {
+        let mut metadata = object["metadata"].clone();
+        metadata["resourceVersion"].take();
+        metadata
+    };
+    let before = bench.get(&format!("{PODS}/web"));
+    let known = json!({
+        "uid": before["metadata"]["uid"], "resourceVersion": before["metadata"]["resourceVersion"],
+    });
+    let mut said = |kind: &str, metadata: Value, message: &str| {
+        let patch =
+            json!({"metadata": metadata, "status": {"phase": "Running", "message": message}});
+        bench.patch(kind, &target, &patch.to_string())
+    };
+    for kind in ["merge-patch+json", "strategic-merge-patch+json"] {
+        let after = said(kind, json!({"uid": known["uid"]}), kind).ok();
+        assert_eq!(of_metadata(&after), of_metadata(&before));
+        assert_eq!(after["status"]["message"], kind);
+        let removed = said(kind, json!({"uid": null, "resourceVersion": null}), "none").ok();
+        assert_eq!(of_metadata(&removed), of_metadata(&before));
+        assert_eq!(said(kind, known.clone(), "stale").code(), 409);
+        assert_eq!(said(kind, json!({"uid": "another"}), "wrong").code(), 409);
+        assert_eq!(said(kind, json!({"name": "other"}), "wrong").code(), 400);
+    }
+    let labels = json!({"labels": {"tier": "front"}});
+    let labelled = said("merge-patch+json", labels, "labelled").ok();
+    let expected = json!({"app": "web", "tier": "front"});
+    assert_eq!(labelled["metadata"]["labels"], expected);
+    assert_eq!(labelled["metadata"]["annotations"], before["metadata"]["annotations"]);
+    assert_eq!(labelled["status"]["phase"], "Running");
 }
 
 #[test]
