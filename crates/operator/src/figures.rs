@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use rekindle_controllers::{Change, NamespacedName, Object};
 use rekindle_ladder::has_recovered;
 use rekindle_types::Tick;
@@ -165,10 +164,11 @@ impl Follower {
     ) {
         let failures = after.failures_total.saturating_sub(before.failures_total);
         self.figures.failures.fetch_add(failures, Ordering::Relaxed);
-        for attempts in after.attempts.iter().flatten() {
-            for _ in 0..made_since(before, attempts.rung, &attempts.at) {
-                self.figures.attempts.of(&[attempts.rung.name()]).raise();
-            }
+        for _ in 0..left_since(before, after) {
+            self.figures.attempts.of(&[Rung::Container.name()]).raise();
+        }
+        for rung in asked_since(before, after) {
+            self.figures.attempts.of(&[rung.name()]).raise();
         }
         let is_exhausted = |l: &RestartLedgerStatus| l.phase == Some(LedgerPhase::Exhausted);
         if is_exhausted(after) && !is_exhausted(before) {
@@ -246,11 +246,35 @@ fn is_wait(by: HoldReason) -> bool {
     }
 }
 
-/// How many of these attempts are later than those of the rung before. Attempts only come at the end and go at the beginning.
-fn made_since(before: &RestartLedgerStatus, rung: Rung, at: &[MicroTime]) -> usize {
-    let known = before.attempts.iter().flatten().filter(|attempts| attempts.rung == rung);
-    let last = known.flat_map(|attempts| &attempts.at).map(Tick::from).max();
-    at.iter().filter(|at| last.is_none_or(|last| Tick::from(*at) > last)).count()
+/// The rungs of the restarts that were asked for meanwhile. Their decisions tell: attempts are dated anew when they waited.
+fn asked_since(before: &RestartLedgerStatus, after: &RestartLedgerStatus) -> Vec<Rung> {
+    let last = asked(before).map(|(at, _)| at).max();
+    let new = asked(after).filter(|(at, _)| last.is_none_or(|last| *at > last));
+    new.map(|(_, rung)| rung).collect()
+}
+
+fn asked(ledger: &RestartLedgerStatus) -> impl Iterator<Item = (Tick, Rung)> + '_ {
+    let decisions = ledger.decisions.iter().flatten().filter(|d| d.pod_restart.is_some());
+    decisions.filter_map(|decision| Some((Tick::from(&decision.at), decision.rung?)))
+}
+
+/// How many failures were left to the container's own restart meanwhile: attempts that are later than those before, and of the time of a
+/// decision. Others were dated anew, as all are when a rung is not held back any more.
+fn left_since(before: &RestartLedgerStatus, after: &RestartLedgerStatus) -> usize {
+    let decisions = after.decisions.as_deref().unwrap_or_default();
+    let is_left = decisions.last().is_some_and(|last| last.rung == Some(Rung::Container));
+    if before.held_rung.is_some() && after.held_rung.is_none() && !is_left {
+        return 0;
+    }
+    let last = of_container(before).max();
+    let is_decided = |at: &Tick| decisions.iter().any(|decision| Tick::from(&decision.at) == *at);
+    of_container(after).filter(|at| last.is_none_or(|last| *at > last) && is_decided(at)).count()
+}
+
+fn of_container(ledger: &RestartLedgerStatus) -> impl Iterator<Item = Tick> + '_ {
+    let attempts = ledger.attempts.iter().flatten();
+    let of_rung = attempts.filter(|attempts| attempts.rung == Rung::Container);
+    of_rung.flat_map(|attempts| &attempts.at).map(Tick::from)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use rekindle_types::v1alpha1::{RestartLedger, RungAttempts};
+use rekindle_types::v1alpha1::{LedgerDecision, RestartLedger, RungAttempts};
 
 use super::*;
 
@@ -47,6 +47,17 @@ fn attempts(rung: Rung, secs: &[u64]) -> RungAttempts {
     RungAttempts { rung, at: secs.iter().map(|secs| at(*secs).to_micro_time()).collect() }
 }
 
+fn decided(rung: Rung, secs: u64, pod_restart: Option<&str>) -> LedgerDecision {
+    LedgerDecision {
+        at: at(secs).to_micro_time(),
+        first_at: None,
+        rung: Some(rung),
+        reason: String::new(),
+        count: 1,
+        pod_restart: pod_restart.map(str::to_owned),
+    }
+}
+
 fn recovered() -> Vec<Condition> {
     vec![Condition {
         type_: "Recovered".to_owned(),
@@ -66,6 +77,7 @@ fn a_pod_that_climbs_waits_and_recovers_is_counted_step_by_step() {
         rung: Some(Rung::Container),
         failures_total: 2,
         attempts: Some(vec![attempts(Rung::Container, &[0, 0])]),
+        decisions: Some(vec![decided(Rung::Container, 0, None)]),
         ..RestartLedgerStatus::default()
     };
     story.becomes(0, &ledger, News::Now);
@@ -78,6 +90,8 @@ fn a_pod_that_climbs_waits_and_recovers_is_counted_step_by_step() {
     ledger.held_by = None;
     ledger.rung = Some(Rung::Pod);
     ledger.attempts = Some(vec![attempts(Rung::Container, &[0, 0]), attempts(Rung::Pod, &[10])]);
+    ledger.decisions =
+        Some(vec![decided(Rung::Container, 0, None), decided(Rung::Pod, 10, Some("web-0-pod-3"))]);
     story.becomes(10, &ledger, News::Now);
     ledger.stable_since = Some(at(12).to_micro_time());
     ledger.conditions = Some(recovered());
@@ -100,6 +114,36 @@ fn a_pod_that_climbs_waits_and_recovers_is_counted_step_by_step() {
             "wait_seconds_count{reason=\"ClusterLimit\"} 1",
         ]
     );
+}
+
+#[test]
+fn an_attempt_that_is_dated_anew_because_it_waited_is_counted_once() {
+    let mut story = Story::new();
+    let mut ledger = RestartLedgerStatus {
+        phase: Some(LedgerPhase::Holding),
+        held_by: Some(HoldReason::LadderBudget),
+        held_rung: Some(Rung::Pod),
+        failures_total: 3,
+        attempts: Some(vec![attempts(Rung::Container, &[0, 10])]),
+        decisions: Some(vec![
+            decided(Rung::Container, 0, None),
+            decided(Rung::Container, 10, None),
+        ]),
+        ..RestartLedgerStatus::default()
+    };
+    story.becomes(10, &ledger, News::Now);
+    (ledger.held_rung, ledger.held_by) = (None, None);
+    ledger.attempts =
+        Some(vec![attempts(Rung::Container, &[1190, 1200]), attempts(Rung::Pod, &[1200])]);
+    ledger.decisions.get_or_insert_default().push(decided(Rung::Pod, 1200, Some("web-0-pod-3")));
+    story.becomes(1200, &ledger, News::Now);
+    // its node was silent, and began it later
+    ledger.attempts =
+        Some(vec![attempts(Rung::Container, &[1490, 1500]), attempts(Rung::Pod, &[1500])]);
+    story.becomes(1501, &ledger, News::Now);
+    let told = story.told();
+    let told: Vec<&String> = told.iter().filter(|line| line.starts_with("attempts")).collect();
+    assert_eq!(told, ["attempts_total{rung=\"Container\"} 2", "attempts_total{rung=\"Pod\"} 1"]);
 }
 
 #[test]
