@@ -743,6 +743,11 @@ fn what_a_seed_showed_once_stays_mended() {
             "what was being started when its pod is to end has its whole grace from the next agent, too",
         ),
         (7053, "a sidecar has what the others left of the grace period"),
+        (
+            40057,
+            "restarts whose stamps lie before a clock that was set back are not all of one minute",
+        ),
+        (40497, "as 7053"),
     ] {
         println!("{seed}: {showed}"); // shown when it fails
         passes(&Campaign::of_seed(seed));

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::ContainerKey;
+use rekindle_types::pods::AnyContainer;
 use rekindle_types::{Tick, TickDuration};
 
 use super::hooks::containers;
@@ -148,9 +149,7 @@ pub(super) fn of_spec(pod: &Pod) -> i64 {
 
 fn is_sidecar(pod: &Pod, name: &str) -> bool {
     let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    init.into_iter().any(|container| {
-        container.name == name && container.restart_policy.as_deref() == Some("Always")
-    })
+    init.into_iter().any(|container| container.name == name && container.is_sidecar())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use rekindle_operator::Work;
 use rekindle_store::Revision;
 use rekindle_types::Tick;
 use rekindle_types::pods::is_ready;
-use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger, RestartLedgerStatus};
 
 use super::World;
 use super::faults::Hearing;
@@ -95,7 +95,7 @@ impl World {
             });
             let under_way = under_way(now, &of_ladder.collect::<Vec<_>>(), &ledgers);
             let ours = ledgers.iter().filter_map(|ledger| ledger.status.as_ref());
-            let decided = Occupancy::of(now, std::iter::empty(), ours).decided.len();
+            let decided = decided_lately(now, ours);
             for (what, count, limit) in [
                 ("maxConcurrent", under_way, policy.max_concurrent),
                 ("perMinute", decided, policy.per_minute),
@@ -189,6 +189,13 @@ impl World {
     }
 }
 
+/// How many restarts were decided within the last minute. A clock that was set back has those of many minutes before it, by their stamps:
+/// they were decided one by one, and the ladder waits for all of them.
+fn decided_lately<'a>(now: Tick, ledgers: impl Iterator<Item = &'a RestartLedgerStatus>) -> usize {
+    let occupancy = Occupancy::of(now, std::iter::empty(), ledgers);
+    occupancy.decided.into_iter().filter(|at| *at <= now).count()
+}
+
 /// Of how many pods restarts of a ladder are under way at `now`, by its requests and its ledgers. A pod and the one that took its place are
 /// one: whoever fails in the middle of a restart is restarted again before the request for that is over, which takes no further
 /// replica down, and the ladder lets it through (`Register::occupancy` leaves out what is the asker's own).
@@ -254,7 +261,7 @@ fn is_healthy(pod: &Pod) -> bool {
 mod tests {
     use rekindle_types::v1alpha1::{
         PodReplacement, PodRestartPhase, PodRestartStatus, ReplacementStep, RestartLedgerSpec,
-        RestartLedgerStatus,
+        Rung, RungAttempts,
     };
 
     use super::*;
@@ -287,6 +294,18 @@ mod tests {
         let pending_restart = Some(format!("{pod}-recreate"));
         let status = RestartLedgerStatus { pending_restart, ..RestartLedgerStatus::default() };
         RestartLedger { spec, status: Some(status), ..RestartLedger::default() }
+    }
+
+    #[test]
+    fn restarts_of_many_minutes_are_not_those_of_one_when_the_clock_was_set_back() {
+        let at = |seconds: &[u64]| -> RestartLedgerStatus {
+            let at = seconds.iter().map(|at| Tick::from_secs(*at).to_micro_time()).collect();
+            let attempts = Some(vec![RungAttempts { rung: Rung::Pod, at }]);
+            RestartLedgerStatus { attempts, ..RestartLedgerStatus::default() }
+        };
+        let ledgers = [at(&[930, 960, 1_000]), at(&[970, 1_300, 1_580])];
+        assert_eq!(decided_lately(NOW, ledgers.iter()), 3);
+        assert_eq!(decided_lately(Tick::from_secs(400), ledgers.iter()), 0);
     }
 
     #[test]

@@ -265,8 +265,8 @@ impl World {
         // what is not there any more was not asked for anything
         let is_gone = code == 404 && !self.server.holds(id);
         let is_refused = (400..500).contains(&code) && code != 404;
-        let is_excused = has_no_disk && code >= 500;
-        if !(is_refused || is_gone || is_excused) {
+        let is_excused = is_gone || (has_no_disk && code >= 500);
+        if !(is_refused || is_excused) {
             self.breaks(&format!("P9: {id} may be {patch}: {code}"));
         }
     }
