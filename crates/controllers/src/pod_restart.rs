@@ -5,15 +5,19 @@
 //! deadline is Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it says nothing else), unless
 //! a ledger still has to read it, a node is avoided because of it, or it has the only copy of a pod ([`kept`]).
 
+mod budgets;
+mod elsewhere;
 mod kept;
 mod preview;
 mod replace;
 mod rollback;
+mod silence;
 mod successor;
 
+pub use elsewhere::no_other_node;
 pub use kept::created_again;
 pub use preview::{Preview, preview};
-pub use replace::{NOT_TAKEN, no_other_node};
+pub use replace::NOT_TAKEN;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +33,8 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::plan::{Propagation, Write};
 use crate::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, owners, pods,
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, cluster, owners,
+    pods,
 };
 
 /// How long a finished request that does not say so stays to be looked at.
@@ -68,14 +73,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 _ => None,
             }));
         }
-        // A request that had nowhere to go may have somewhere now.
-        Object::Node(_) => {
-            let restarts = view.of_kind(Kind::PodRestart).filter_map(|(_, object)| match object {
-                Object::PodRestart(restart) if is_held(restart) => Some(restart),
-                _ => None,
-            });
-            keys.extend(restarts.map(|r| Key::PodRestart(NamespacedName::of(&r.metadata))));
-        }
+        Object::Node(_) => concerned_by_node(view, change, keys),
         // What waits for a pod that cannot be created in it any more lets go.
         Object::Namespace(namespace) if owners::is_terminating(&namespace.metadata) => {
             let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.name);
@@ -94,6 +92,22 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             }
         }
         _ => {}
+    }
+}
+
+/// The requests that a change of a node concerns: one that had nowhere to go may have somewhere now, and one that waits for its agent says so.
+fn concerned_by_node(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+    let is_ready = |object: Option<&Object>| match object {
+        Some(Object::Node(node)) => Some(cluster::is_ready(node)),
+        Some(_) | None => None,
+    };
+    let is_news = is_ready(change.before.as_ref()) != is_ready(change.after.as_ref());
+    let node = change.id.name.name.as_str();
+    for (_, object) in view.of_kind(Kind::PodRestart) {
+        let Object::PodRestart(restart) = object else { continue };
+        if is_held(restart) || (is_news && silence::concerns(view, restart, node)) {
+            keys.insert(Key::PodRestart(NamespacedName::of(&restart.metadata)));
+        }
     }
 }
 
@@ -153,7 +167,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         None => {
             if !refuse_impossible(view, restart, now, &mut plan) {
                 match carried_out_by(restart) {
-                    CarriedOutBy::Node => {}
+                    CarriedOutBy::Node => tell_of_silence(view, restart, &mut plan),
                     CarriedOutBy::Operator => return carry_out(view, restart, now),
                 }
             }
@@ -175,6 +189,18 @@ fn carry_out(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
         Rung::Rollback => rollback::reconcile(view, restart, now),
         Rung::Recreate | Rung::Reschedule => replace::reconcile(view, restart, now),
         Rung::Container | Rung::Containers | Rung::Pod => Plan::default(),
+    }
+}
+
+/// Says why nobody takes a restart in place up. Who does writes over it.
+fn tell_of_silence(view: &View, restart: &PodRestart, plan: &mut Plan) {
+    let pod = view.pod(&pod_of(restart));
+    let why = pod.and_then(|pod| silence::of_restart_in_place(view, pod));
+    let told = restart.status.as_ref().and_then(|status| status.message.as_ref());
+    if why.is_some() && why.as_ref() != told {
+        let mut restart = restart.clone();
+        restart.status.get_or_insert_default().message = why;
+        plan.then(Write::UpdateStatus(restart.into()));
     }
 }
 

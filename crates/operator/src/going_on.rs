@@ -90,7 +90,7 @@ fn too_long_without_node(view: &View, restart: &PodRestart, now: Tick) -> Option
     let since = Tick::from(replacement.held_since.as_ref()?);
     // each look asks the scheduler for itself: what the last one said may be over
     let pod = pod_of(view, restart).filter(|pod| !pods::is_ready(pod))?;
-    let message = no_other_node(view, pod, now)?;
+    let message = no_other_node(view, restart, pod, now)?;
     (now.since(since) >= NO_NODE_MAX)
         .then(|| format!("given up after {}: {message}", span::show(NO_NODE_MAX)))
 }

@@ -81,7 +81,7 @@ impl Reader<'_> {
             .await
             .map_err(|e| failed("the restarts that were asked for", e))?;
         match rung {
-            Rung::Container | Rung::Containers | Rung::Pod => {
+            Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate => {
                 let nodes: Api<Node> = Api::all(self.client.clone());
                 // who may not see nodes is told the rest
                 if let Some(node) = node
@@ -90,7 +90,6 @@ impl Reader<'_> {
                     view.apply(node.into());
                 }
             }
-            Rung::Recreate => {}
             Rung::Reschedule => self.read_for_the_scheduler(view).await?,
             Rung::Rollback => {
                 read_all(Api::<Deployment>::namespaced(self.client.clone(), &self.namespace), view)

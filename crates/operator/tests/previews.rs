@@ -90,3 +90,26 @@ async fn a_pod_that_shuns_the_pods_of_namespaces_with_a_label_has_no_other_node_
     let Preview::Waits(why) = &told else { panic!("{told:?}") };
     assert!(why.contains("no node but n1 can take the pod"), "{why}");
 }
+
+#[tokio::test]
+async fn a_pod_without_a_controller_on_a_node_that_does_not_answer_would_wait_for_it() {
+    let world = World::new().await;
+    let pods: Api<Pod> = Api::default_namespaced(world.client());
+    let containers = json!([{"name": "app", "image": "localhost/demo"}]);
+    let spec = json!({"nodeName": "n1", "containers": containers});
+    create(&pods, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let nodes = Api::<Node>::all(world.client());
+    nodes.patch_status("n1", &PatchParams::default(), &Patch::Merge(silent)).await.expect("it is");
+    for rung in ["Pod", "Recreate"] {
+        let restart: PodRestart = serde_json::from_value(json!({
+            "metadata": {"name": "by-hand", "namespace": "default"},
+            "spec": {"podName": "web", "rung": rung},
+        }))
+        .expect("a PodRestart");
+        let parts = world.parts();
+        let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
+        let Preview::Waits(why) = &told else { panic!("{rung}: {told:?}") };
+        assert!(why.contains("node n1 is not ready"), "{rung}: {why}");
+    }
+}

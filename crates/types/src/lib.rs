@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod amounts;
+pub mod avoided_nodes;
 pub mod backoff;
 mod causes;
 pub mod cron;

@@ -101,33 +101,39 @@ pub(crate) fn tell(
 
 /// How a restart stands that was asked for and is not over.
 enum Stand<'a> {
-    NotTakenUp,
+    /// With what the controllers say of it, if they do.
+    NotTakenUp(Option<&'a str>),
     /// It is tried again; with what holds it back, where the controllers say that, and their words.
     Held(Option<ReplacementHold>, &'a str),
-    CarriedOut,
+    /// With their words while the pod ends.
+    CarriedOut(Option<&'a str>),
 }
 
 /// The restart that was asked for and is not over: of several the one that is furthest.
 fn under_way(restarts: &[PodRestart]) -> Option<(&PodRestart, Stand<'_>)> {
     let open = restarts.iter().filter_map(|restart| {
         let status = restart.status.as_ref();
+        let words = status.and_then(|status| status.message.as_deref());
         let stand = match status.and_then(|status| status.phase) {
-            None => Stand::NotTakenUp,
+            None => Stand::NotTakenUp(words),
             Some(phase) if phase.is_final() => return None,
             Some(_) => match status.and_then(|status| status.replacement.as_ref()) {
-                Some(replacement) if replacement.step == ReplacementStep::Held => {
-                    let words = status.and_then(|s| s.message.as_deref()).unwrap_or_default();
-                    Stand::Held(replacement.held_by, words)
-                }
-                Some(_) | None => Stand::CarriedOut,
+                Some(replacement) => match replacement.step {
+                    ReplacementStep::Held => {
+                        Stand::Held(replacement.held_by, words.unwrap_or_default())
+                    }
+                    ReplacementStep::Evicting => Stand::CarriedOut(words),
+                    ReplacementStep::Starting => Stand::CarriedOut(None),
+                },
+                None => Stand::CarriedOut(None),
             },
         };
         Some((restart, stand))
     });
     open.max_by_key(|(_, stand)| match stand {
-        Stand::NotTakenUp => 0,
+        Stand::NotTakenUp(_) => 0,
         Stand::Held(..) => 1,
-        Stand::CarriedOut => 2,
+        Stand::CarriedOut(_) => 2,
     })
 }
 
@@ -135,8 +141,8 @@ fn under_way(restarts: &[PodRestart]) -> Option<(&PodRestart, Stand<'_>)> {
 pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
     let (restart, stand) = under_way(&evidence.restarts)?;
     match stand {
-        Stand::CarriedOut => None,
-        Stand::NotTakenUp => Some(match restart.spec.rung().carried_out_by() {
+        Stand::CarriedOut(_) => None,
+        Stand::NotTakenUp(_) => Some(match restart.spec.rung().carried_out_by() {
             CarriedOutBy::Node => {
                 let node = evidence.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
                 let node = node.map_or_else(String::new, |node| format!(" {node}"));
@@ -159,9 +165,9 @@ fn of_hold(by: ReplacementHold) -> Option<&'static str> {
         ReplacementHold::DisruptionBudget => Some(
             "make other pods of its workload healthy, or let the disruption budget allow one more to be away",
         ),
-        ReplacementHold::NoOtherNode => {
-            Some("add a node that takes the pod, or mend what keeps the others away")
-        }
+        ReplacementHold::NoOtherNode => Some(
+            "add a node that takes the pod, or mend what keeps the others away; a node that is avoided takes it again when the finished PodRestart that it is avoided for is deleted",
+        ),
         ReplacementHold::PodNotTaken => Some(
             "make what the pod refers to there again, or change what refuses it: it would be lost if it were evicted now",
         ),
@@ -174,9 +180,9 @@ pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) 
     if let Some((restart, stand)) = under_way(&evidence.restarts) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         let what = match stand {
-            Stand::NotTakenUp => "is not taken up yet".to_owned(),
+            Stand::NotTakenUp(words) => with_words("is not taken up yet", words),
             Stand::Held(_, why) => format!("waits, and is tried again: {}", line(why)),
-            Stand::CarriedOut => "is being carried out".to_owned(),
+            Stand::CarriedOut(words) => with_words("is being carried out", words),
         };
         return Some(Next { at: None, what: format!("PodRestart {name} {what}") });
     }
@@ -211,6 +217,10 @@ pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) 
     }
     let exhausted = status.and_then(|status| status.phase) == Some(LedgerPhase::Exhausted);
     exhausted.then(|| Next { at: None, what: "nothing: its ladder is exhausted".to_owned() })
+}
+
+fn with_words(what: &str, words: Option<&str>) -> String {
+    words.map_or_else(|| what.to_owned(), |words| format!("{what}: {}", line(words)))
 }
 
 /// When a crash's back-off is over: the end of the container and the delay that its message names.

@@ -1,4 +1,6 @@
+use k8s_openapi::api::core::v1;
 use rekindle_types::pods;
+use rekindle_types::pods::AnyPod;
 use serde_json::{Value, json};
 
 use super::*;
@@ -69,9 +71,28 @@ fn an_exclusion_ends_with_its_time() {
     exclude(&mut pod, &nodes(&[("n1", 100), ("n2", 200)]));
     let pod = Pod::from(pod);
     assert_eq!(*as_of(&pod, Tick::from_secs(99)), pod);
-    assert_eq!(next_end(&pod, Tick::from_secs(99)), Some(Tick::from_secs(100)));
     let not_n2 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n2"]});
     assert_eq!(terms(&*as_of(&pod, Tick::from_secs(100))), json!([{"matchFields": [not_n2]}]));
     assert_eq!(terms(&*as_of(&pod, Tick::from_secs(200))), Value::Null);
-    assert_eq!(next_end(&pod, Tick::from_secs(200)), None);
+}
+
+#[test]
+fn those_that_end_first_are_lifted_first() {
+    let mut pod = pod(Value::Null);
+    exclude(&mut pod, &nodes(&[("n1", 200), ("n2", 100)]));
+    let less: Vec<Value> = ever_less(&Pod::from(pod)).map(|pod| terms(&pod)).collect();
+    let not_n1 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n1"]});
+    assert_eq!(less, [json!([{"matchFields": [not_n1]}]), Value::Null]);
+}
+
+#[test]
+fn what_a_pod_says_of_a_node_itself_is_not_lifted() {
+    let not_n1 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n1"]});
+    let before = pod(json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchFields": [not_n1]}],
+    }}}));
+    let mut after = before.clone();
+    exclude(&mut after, &nodes(&[("n1", 100)]));
+    let lifted = lifted(&Pod::from(after)).expect("it has an exclusion");
+    assert_eq!(terms(&lifted), terms(&before));
 }

@@ -51,7 +51,7 @@ pub(super) fn look(view: &View, nodes: Nodes<'_>) -> Waiting {
     }
     for pod in waiting {
         // one that fits somewhere by now needs no new node, and takes its place
-        let there = scheduler::best_node(&world, &pod, Some(NEW))
+        let there = scheduler::best_node(&world, &pod, &[NEW])
             .ok()
             .and_then(|node| node.metadata.name.clone());
         if let Some(node) = there {

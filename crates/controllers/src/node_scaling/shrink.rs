@@ -180,7 +180,7 @@ fn without_place(view: &View, node: &str, movable: &[&Arc<Pod>]) -> Option<Need>
         let mut moved = placed(pod, None);
         // as the one that its controller makes: another pod
         moved.metadata.uid = moved.metadata.uid.map(|uid| format!("{uid}-moved"));
-        let place = scheduler::best_node(&world, &moved, Some(node))
+        let place = scheduler::best_node(&world, &moved, &[node])
             .map(|node| node.metadata.name.clone().unwrap_or_default());
         match place {
             Ok(place) => drop(world.apply(Object::from(placed(&moved, Some(&place))))),

@@ -7,12 +7,12 @@ use rekindle_types::Tick;
 use rekindle_types::held::Pod;
 use rekindle_types::restart_rules::stays_ended;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep,
+    CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep, Rung,
     has_run_to_its_end, not_restartable,
 };
 
-use super::{carried_out_by, is_finished, pod_of, reconcile};
-use crate::{Kind, NamespacedName, Object, View, Write, cluster, pods};
+use super::{carried_out_by, is_finished, pod_of, reconcile, silence};
+use crate::{Kind, NamespacedName, Object, View, Write, pods};
 
 /// What would become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +37,15 @@ pub fn preview(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Preview {
         Write::UpdateStatus(Object::PodRestart(written)) => written.status.clone(),
         _ => None,
     });
-    match planned {
-        Some(status) => of_status(status),
+    // what has no phase is the node's to take up
+    match planned.filter(|status| status.phase.is_some()) {
+        Some(status) => match of_status(status) {
+            Preview::Goes => evicted(&view, &asked),
+            known => known,
+        },
         None => match carried_out_by(&asked) {
             CarriedOutBy::Node => in_place(&view, &asked),
-            CarriedOutBy::Operator => Preview::Goes,
+            CarriedOutBy::Operator => evicted(&view, &asked),
         },
     }
 }
@@ -58,6 +62,17 @@ fn of_status(status: PodRestartStatus) -> Preview {
             _,
         ) => Preview::Refused(message),
     }
+}
+
+/// What would become of the pod when it is evicted.
+fn evicted(view: &View, restart: &PodRestart) -> Preview {
+    let why = match restart.spec.rung() {
+        Rung::Recreate | Rung::Reschedule => {
+            view.pod(&pod_of(restart)).and_then(|pod| silence::of_eviction(view, pod))
+        }
+        Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => None,
+    };
+    why.map_or(Preview::Goes, Preview::Waits)
 }
 
 /// What the pod's node would say.
@@ -88,12 +103,7 @@ fn in_place(view: &View, restart: &PodRestart) -> Preview {
             "restart {other} of pod {name} is in progress: it would be refused while that one stops all containers, and take its place after that"
         ));
     }
-    match silent_node(view, pod) {
-        Some(node) => Preview::Waits(format!(
-            "node {node} is not ready: nobody takes it up until its agent answers"
-        )),
-        None => Preview::Goes,
-    }
+    silence::of_restart_in_place(view, pod).map_or(Preview::Goes, Preview::Waits)
 }
 
 /// Whether a regular container has run to its end.
@@ -121,13 +131,6 @@ fn under_way(view: &View, restart: &PodRestart) -> Option<String> {
         }
         _ => None,
     })
-}
-
-/// The pod's node, when it is there and not ready.
-fn silent_node(view: &View, pod: &Pod) -> Option<String> {
-    let name = pods::node(pod)?;
-    let node = view.node(name)?;
-    (!cluster::is_ready(node)).then(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::held::Pod;
 use rekindle_types::pod_annotations::is_mirror;
@@ -25,12 +24,14 @@ use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, ReplacementHold,
     ReplacementStep, Rung,
 };
-use rekindle_types::{Tick, TickDuration, labels, span};
+use rekindle_types::{Tick, TickDuration, span};
 
-use super::{again, finish, finish_owing, grace, kept, pod_of, successor};
+use super::{
+    again, budgets, elsewhere, finish, finish_owing, grace, kept, pod_of, silence, successor,
+};
 use crate::events::{Note, Severity, cut};
 use crate::plan::{Evict, Manifest, Refusal, Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, Plan, View, avoidance, owners, pods, scheduler};
+use crate::{NamespacedName, Object, Plan, View, owners, pods};
 
 /// From the eviction to the new pod's readiness, the pod's grace period aside.
 const DEADLINE_DEFAULT: TickDuration = RESTART_GIVEN_UP_AFTER;
@@ -205,7 +206,7 @@ impl Job<'_> {
                 return None;
             }
         }
-        no_other_node(self.view, pod, self.now)
+        elsewhere::no_other_node(self.view, self.restart, pod, self.now)
     }
 
     fn replacement(&self, pod: &Arc<Pod>, step: ReplacementStep) -> PodReplacement {
@@ -216,7 +217,10 @@ impl Job<'_> {
             (None, ReplacementStep::Held | ReplacementStep::Starting) | (Some(_), _) => None,
         };
         let avoid_until = match (self.rung, step) {
-            (Rung::Reschedule, ReplacementStep::Evicting) => Some(self.now + self.avoid_for()),
+            (Rung::Reschedule, ReplacementStep::Evicting) => {
+                let until = self.now + self.avoid_for();
+                Some(elsewhere::avoided_until(self.view, pod, until, self.now))
+            }
             _ => None,
         };
         let before = self.restart.status.as_ref().and_then(|status| status.replacement.as_ref());
@@ -285,7 +289,7 @@ impl Job<'_> {
             return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
         }
         let since = Tick::from(&replacement.since);
-        let longest = if self.is_freed(pod) { FREED_WAIT_MAX } else { HELD_WAIT_MAX };
+        let longest = if self.is_freed(replacement, pod) { FREED_WAIT_MAX } else { HELD_WAIT_MAX };
         let due = since + since.since(asked).max(HELD_WAIT_MIN).min(longest);
         if due <= self.now {
             if let Some(deadline) = deadline {
@@ -296,17 +300,18 @@ impl Job<'_> {
         plan.look_again(deadline.map_or(due, |deadline| deadline.min(due)));
     }
 
-    /// True when what held it seems to be over: the pod's budgets allow a disruption, and there is a node.
-    fn is_freed(&self, pod: &Pod) -> bool {
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let budgets = self.view.in_namespace(Kind::PodDisruptionBudget, namespace);
-        let allowed = budgets.filter_map(|object| match object {
-            Object::PodDisruptionBudget(budget) => allowed_by(budget, pod),
-            _ => None,
-        });
-        match allowed.min() {
-            Some(allowed) => allowed > 0 && self.nowhere_to_go(pod).is_none(),
-            None => self.rung == Rung::Reschedule && self.nowhere_to_go(pod).is_none(),
+    /// True when what held it seems to be over: no budget stands in its way any more, and there is a node.
+    fn is_freed(&self, replacement: &PodReplacement, pod: &Pod) -> bool {
+        match replacement.held_by {
+            None
+            | Some(
+                ReplacementHold::DisruptionBudget
+                | ReplacementHold::DeadlockedBudget
+                | ReplacementHold::NoOtherNode
+                | ReplacementHold::LadderLimits,
+            ) => budgets::let_go(self.view, pod) && self.nowhere_to_go(pod).is_none(),
+            // nothing here tells when it is
+            Some(ReplacementHold::EvictionRefused | ReplacementHold::PodNotTaken) => false,
         }
     }
 
@@ -327,6 +332,9 @@ impl Job<'_> {
         if let Some(new_pod) = new_pod {
             return plan.then(self.starting(replacement, new_pod));
         }
+        if let Some(news) = pod.and_then(|pod| self.news_of_silence(pod)) {
+            return plan.then(self.going_on(replacement, news));
+        }
         match (&replacement.workload_uid, &replacement.pod) {
             (Some(_), _) => {
                 self.fail_when_overdue(replacement, "nothing took the pod's place in time", plan);
@@ -335,6 +343,19 @@ impl Job<'_> {
             (None, Some(_)) => self.bring_back(replacement, plan),
             (None, None) => {}
         }
+    }
+
+    /// Why the pod does not end, unless the request says so already.
+    fn news_of_silence(&self, pod: &Pod) -> Option<String> {
+        let why = silence::of_eviction(self.view, pod)?;
+        let message = format!("{}; {why}", doing(self.rung));
+        (self.message() != Some(message.as_str())).then_some(message)
+    }
+
+    /// It is where it was, with other words.
+    fn going_on(&self, replacement: &PodReplacement, message: String) -> Write {
+        let started = self.restart.status.as_ref().and_then(|s| s.started_at.clone());
+        again(self.restart, message, started, replacement.clone(), self.now)
     }
 
     /// The pod still ends, and is to be created again after that.
@@ -370,9 +391,7 @@ impl Job<'_> {
         }
         plan.look_again(deadline);
         if let Some(message) = self.news_of_refused_creation() {
-            let started = self.restart.status.as_ref().and_then(|s| s.started_at.clone());
-            let write = again(self.restart, message, started, replacement.clone(), self.now);
-            return plan.then(write);
+            return plan.then(self.going_on(replacement, message));
         }
         self.create_again(replacement, plan);
     }
@@ -539,21 +558,6 @@ pub(super) fn hold(replacement: &mut PodReplacement, by: ReplacementHold, now: T
         replacement.held_since = None;
     }
     replacement.held_since.get_or_insert_with(|| now.to_time());
-}
-
-/// Why no node but its own can take the pod; a node that it was to avoid for a while can as soon as that is over.
-pub fn no_other_node(view: &View, pod: &Pod, now: Tick) -> Option<String> {
-    let own = pods::node(pod);
-    let refusal = scheduler::best_node(view, &avoidance::as_of(pod, now), own).err()?;
-    Some(format!("no node but {} can take the pod: {refusal}", own.unwrap_or_default()))
-}
-
-/// How many disruptions a budget allows, if it is the pod's.
-fn allowed_by(budget: &PodDisruptionBudget, pod: &Pod) -> Option<i32> {
-    let selector = budget.spec.as_ref()?.selector.as_ref()?;
-    let is_over_pod = labels::matches(selector, pod.metadata.labels.as_ref());
-    let status = budget.status.as_ref().filter(|_| is_over_pod)?;
-    Some(status.disruptions_allowed.unwrap_or(0))
 }
 
 fn is_meant(pod: &Pod, replacement: &PodReplacement) -> bool {

@@ -104,33 +104,53 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     };
     let seen = avoidance::as_of(pod, now);
     let fit = Fit::of(view, &seen, &claims);
-    match fitting(view, &fit, None) {
+    let found = fitting(view, &fit, &[]);
+    match found.or_else(|unfit| last_resort(view, pod, &claims, &[]).ok_or(unfit)) {
         Ok(node) if claims.is_ready() => bind(pod, node, &mut plan),
         Ok(node) => make_volumes(pod, node, &claims, &mut plan),
         Err(unfit) => {
-            preempt(view, pod, &fit, &unfit, now, &mut plan);
-            if let Some(at) = avoidance::next_end(pod, now) {
-                plan.look_again(at);
-            }
+            let lifted = avoidance::lifted(pod);
+            let lifted = lifted.as_ref().map(|pod| Fit::of(view, pod, &claims));
+            preempt(view, pod, (&fit, unfit), lifted.as_ref(), now, &mut plan);
         }
     }
     plan
 }
 
-/// Says why the pod fits nowhere, and has others end for it where that helps.
-fn preempt(
-    view: &View,
+/// The node for a pod that only nodes take that it keeps away from: of these the one that it would come back to first.
+fn last_resort<'v>(
+    view: &'v View,
+    pod: &Pod,
+    claims: &Claims<'_>,
+    except: &[&str],
+) -> Option<&'v Arc<Node>> {
+    let fits = |pod: &Pod| fitting(view, &Fit::of(view, pod, claims), except).ok();
+    // most often there is none, whatever is avoided
+    fits(&avoidance::lifted(pod)?)?;
+    avoidance::ever_less(pod).find_map(|pod| fits(&pod))
+}
+
+/// Says why the pod fits nowhere, and has others end for it where that helps: first where it does not keep away from. `lifted` is the pod
+/// without exclusions, if it has some.
+fn preempt<'a>(
+    view: &'a View,
     pod: &Arc<Pod>,
-    fit: &Fit<'_>,
-    unfit: &Unfit<'_>,
+    (fit, unfit): (&Fit<'a>, Unfit<'a>),
+    lifted: Option<&Fit<'a>>,
     now: Tick,
     plan: &mut Plan,
 ) {
+    let lifted = lifted.and_then(|fit| Some((fit, fitting(view, fit, &[]).err()?)));
+    let mut answer = preemption::look(view, fit, &unfit);
+    if let (Answer::Useless(_), Some((fit, unfit))) = (&answer, &lifted) {
+        answer = preemption::look(view, fit, unfit);
+    }
+    let unfit = lifted.map_or(unfit, |(_, unfit)| unfit);
     let message = unfit.refusals.explain();
     if unfit.refusals.nodes() == 0 {
         return refuse(pod, &message, Nomination::None, now, plan);
     }
-    match preemption::look(view, fit, unfit) {
+    match answer {
         Answer::Helps(victims) => {
             let node = victims.node.metadata.name.as_deref().unwrap_or_default();
             refuse(pod, &message, Nomination::To(node), now, plan);
@@ -146,17 +166,24 @@ fn preempt(
     }
 }
 
-/// The best node for the pod, or why there is none; `except` is left out.
+/// The best node for the pod, or why there is none; those of `except` are left out.
 ///
 /// # Errors
-/// The reasons of all nodes together.
+/// The reasons of all other nodes together.
 pub(crate) fn best_node<'a>(
     view: &'a View,
     pod: &'a Pod,
-    except: Option<&str>,
+    except: &[&str],
 ) -> Result<&'a Arc<Node>, String> {
     let claims = Claims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
-    fitting(view, &Fit::of(view, pod, &claims), except).map_err(|unfit| unfit.refusals.explain())
+    let seen = avoidance::as_of(pod, view.now());
+    let found = fitting(view, &Fit::of(view, &seen, &claims), except);
+    found.or_else(|unfit| {
+        let lifted = avoidance::lifted(pod);
+        let closed = lifted.map(|pod| fitting(view, &Fit::of(view, &pod, &claims), except).err());
+        let why = closed.flatten().unwrap_or(unfit).refusals.explain();
+        last_resort(view, pod, &claims, except).ok_or(why)
+    })
 }
 
 /// Whether this node takes the pod.
@@ -192,9 +219,9 @@ struct Unfit<'a> {
 fn fitting<'v: 'a, 'a>(
     view: &'v View,
     fit: &Fit<'a>,
-    except: Option<&str>,
+    except: &[&str],
 ) -> Result<&'v Arc<Node>, Unfit<'v>> {
-    let nominated = pods::nominated_node(fit.pod).filter(|name| except != Some(*name));
+    let nominated = pods::nominated_node(fit.pod).filter(|name| !except.contains(name));
     let nominated = nominated.and_then(|name| view.cluster().node(name));
     if let Some(host) = nominated
         && fit.with_nominated(host).is_ok()
@@ -208,7 +235,7 @@ fn fitting<'v: 'a, 'a>(
         if sample.is_enough(candidates.len()) {
             break;
         }
-        if except == Some(host.name) {
+        if except.contains(&host.name) {
             continue;
         }
         match fit.with_nominated(host) {

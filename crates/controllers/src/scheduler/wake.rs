@@ -233,16 +233,17 @@ fn is_helped(
     Host { node, state, .. }: Host<'_>,
     weakest: Option<i32>,
 ) -> bool {
-    let pod = avoidance::as_of(pod, view.now());
-    if filter::placement_refusal(&pod, node, state).is_some() {
+    let lifted = avoidance::lifted(pod);
+    let pod = lifted.as_ref().unwrap_or(pod);
+    if filter::placement_refusal(pod, node, state).is_some() {
         return false;
     }
     let may_preempt =
-        weakest.is_some_and(|weakest| weakest < priority(&pod)) && !preemption::is_never(&pod);
+        weakest.is_some_and(|weakest| weakest < priority(pod)) && !preemption::is_never(pod);
     let has_room = || filter::shortages(requests, state.allocatable(), state.used()).is_none();
-    let ports = Ports::of(&pod);
+    let ports = Ports::of(pod);
     let has_ports =
-        || !ports.are_taken_on(state) && !machine_ports::are_taken_beside(view, &pod, &ports, node);
+        || !ports.are_taken_on(state) && !machine_ports::are_taken_beside(view, pod, &ports, node);
     may_preempt || (has_room() && has_ports())
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod api;
+mod avoided_nodes;
 mod build;
 mod chance;
 mod cron_job;

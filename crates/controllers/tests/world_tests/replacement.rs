@@ -107,7 +107,8 @@ fn what_cannot_be_replaced_is_refused_with_the_reason() {
 #[test]
 fn a_refused_eviction_is_tried_again_ever_more_rarely_until_it_is_granted() {
     let mut world = World::with_node();
-    world.create(pod("web", json!({})));
+    world.create(pod("web", json!({"app": "web"})));
+    world.create(budget(json!({"minAvailable": 1})));
     world.converge();
     world.api.refuse_eviction = Some(BUDGET.to_owned());
     let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
@@ -122,6 +123,99 @@ fn a_refused_eviction_is_tried_again_ever_more_rarely_until_it_is_granted() {
     world.advance(TickDuration::from_secs(31));
     world.converge();
     assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Succeeded));
+}
+
+/// A disruption budget over the pods with the label `app: web`.
+fn budget(mut spec: Value) -> Value {
+    spec["selector"] = json!({"matchLabels": {"app": "web"}});
+    json!({"kind": "PodDisruptionBudget", "metadata": {"name": "web", "generation": 1}, "spec": spec})
+}
+
+#[test]
+fn what_a_budget_held_goes_on_when_the_budget_lets_it_or_is_deleted() {
+    let of_generation_2 = |key: &'static str, value: Value| {
+        move |budget: &mut Value| {
+            budget["metadata"]["generation"] = json!(2);
+            budget["spec"][key] = value.clone();
+        }
+    };
+    let set = |world: &mut World, change: &dyn Fn(&mut Value)| {
+        world.api.change(&id(Kind::PodDisruptionBudget, "web"), change);
+    };
+    type Change<'a> = &'a dyn Fn(&mut World);
+    // (what changes, how many it wants, whether the pods are ready)
+    let changes: [(&str, i32, &str, Change<'_>); 4] = [
+        ("it is deleted", 1, "False", &|world| {
+            world.api.user_deletes(&id(Kind::PodDisruptionBudget, "web"), Propagation::Default);
+        }),
+        ("it wants fewer pods", 2, "True", &|world| {
+            set(world, &of_generation_2("minAvailable", json!(1)));
+        }),
+        ("it lets all go that are not ready", 1, "False", &|world| {
+            set(world, &of_generation_2("unhealthyPodEvictionPolicy", json!("AlwaysAllow")));
+        }),
+        ("it has what it wants", 1, "False", &|world| {
+            world.set_ready(&id(Kind::Pod, "other"), "True");
+        }),
+    ];
+    for (story, wanted, ready, change) in changes {
+        let mut world = World::with_node();
+        for name in ["web", "other"] {
+            world.create(pod(name, json!({"app": "web"})));
+        }
+        world.create(budget(json!({"minAvailable": wanted})));
+        world.converge();
+        for name in ["web", "other"] {
+            world.set_ready(&id(Kind::Pod, name), ready);
+        }
+        world.api.refuse_eviction = Some(BUDGET.to_owned());
+        let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
+        world.advance(TickDuration::from_secs(310));
+        assert_eq!(step(&world, &request), Some(ReplacementStep::Held));
+        assert!(evictions(&world) < 20, "{story}: {} evictions", evictions(&world));
+        world.api.refuse_eviction = None;
+        change(&mut world);
+        world.advance(TickDuration::from_secs(5));
+        assert_eq!(step(&world, &request), Some(ReplacementStep::Evicting), "{story}");
+    }
+}
+
+/// The node's word about itself.
+fn node_says(world: &mut World, node: &str, ready: &str) {
+    world.api.change(&id(Kind::Node, node), |node| {
+        node["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
+    });
+}
+
+#[test]
+fn a_request_that_waits_for_an_agent_that_does_not_answer_says_so() {
+    for rung in ["Pod", "Recreate", "Reschedule"] {
+        let mut world = with_nodes(&["n1", "n2"]);
+        world.create(pod("web", json!({})));
+        world.converge();
+        node_says(&mut world, "n1", "Unknown");
+        world.settle();
+        let request = world.create(restart("again", json!({"podName": "web", "rung": rung})));
+        world.settle();
+        let told = status(&world, &request).message.unwrap_or_default();
+        assert!(told.contains("node n1 is not ready"), "{rung}: {told}");
+        if rung != "Pod" {
+            node_says(&mut world, "n1", "True");
+            world.converge(); // the pod ends now
+            assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Succeeded));
+        }
+    }
+    // one that was asked for before
+    let mut world = with_nodes(&["n1"]);
+    world.create(pod("web", json!({})));
+    world.converge();
+    let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
+    world.settle();
+    assert_eq!(step(&world, &request), Some(ReplacementStep::Evicting));
+    node_says(&mut world, "n1", "Unknown");
+    world.settle();
+    let told = status(&world, &request).message.unwrap_or_default();
+    assert!(told.contains("node n1 is not ready: the pod does not end"), "{told}");
 }
 
 #[test]
@@ -367,7 +461,7 @@ fn a_node_is_avoided_by_the_whole_workload_until_the_time_is_over() {
 }
 
 #[test]
-fn a_pod_whose_only_other_node_went_waits_no_longer_than_the_avoidance() {
+fn a_pod_whose_only_other_node_went_comes_back_to_the_one_that_it_left() {
     let mut world = with_nodes(&["bad", "good"]);
     let web = world.create(pod("web", json!({})));
     world.converge();
@@ -377,11 +471,9 @@ fn a_pod_whose_only_other_node_went_waits_no_longer_than_the_avoidance() {
     let good = ObjectId::new(Kind::Node, rekindle_controllers::NamespacedName::new("", "good"));
     world.api.user_deletes(&good, Propagation::Default);
     world.converge();
-    assert_eq!(places(&world), [("web".to_owned(), "-".to_owned())]);
-    world.advance(TickDuration::from_secs(5 * 60));
-    world.converge();
     assert_eq!(places(&world), [("web".to_owned(), "bad".to_owned())]);
     // a later restart does not carry the exclusion on
+    world.advance(TickDuration::from_secs(5 * 60));
     world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
     world.converge();
     let Object::Pod(pod) = &world.api.objects[&web] else { panic!("a pod") };
@@ -390,22 +482,38 @@ fn a_pod_whose_only_other_node_went_waits_no_longer_than_the_avoidance() {
 
 /// What a pod keeps away from is written in it, and stays there when the time is over.
 #[test]
-fn a_pod_that_was_moved_goes_back_as_soon_as_its_first_node_is_not_avoided_any_more() {
+fn a_ladder_moves_a_pod_back_as_soon_as_its_first_node_is_not_avoided_any_more() {
     let mut world = with_nodes(&["bad", "good"]);
-    world.create(pod("web", json!({})));
+    let web = world.create(pod("web", json!({})));
     world.converge();
-    let spec =
-        |minutes: &str| json!({"podName": "web", "rung": "Reschedule", "avoidNodeFor": minutes});
-    world.create(restart("away", spec("20m")));
+    let spec = |minutes: &str, ladder: Value| json!({"podName": "web", "rung": "Reschedule", "avoidNodeFor": minutes, "ladderName": ladder});
+    world.create(restart("away", spec("20m", Value::Null)));
     world.converge();
     assert_eq!(places(&world), [("web".to_owned(), "good".to_owned())]);
-    let back = world.create(restart("back", spec("5m")));
-    world.converge();
+    world.set_ready(&web, "False");
+    let back = world.create(restart("back", spec("5m", json!("web"))));
+    world.settle();
     assert_eq!(step(&world, &back), Some(ReplacementStep::Held), "there is nowhere to go");
     world.advance(TickDuration::from_secs(21 * 60));
     world.converge();
     assert_eq!(status(&world, &back).phase, Some(PodRestartPhase::Succeeded));
     assert_eq!(places(&world), [("web".to_owned(), "bad".to_owned())]);
+}
+
+#[test]
+fn a_person_moves_a_pod_back_when_there_is_no_other_node() {
+    let mut world = with_nodes(&["bad", "good"]);
+    world.create(pod("web", json!({})));
+    world.converge();
+    for (name, node, avoided) in
+        [("away", "good", "2h"), ("back", "bad", "5m"), ("away-again", "good", "1h")]
+    {
+        let spec = json!({"podName": "web", "rung": "Reschedule", "avoidNodeFor": avoided});
+        let request = world.create(restart(name, spec));
+        world.converge();
+        assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Succeeded));
+        assert_eq!(places(&world), [("web".to_owned(), node.to_owned())]);
+    }
 }
 
 /// A Deployment whose first revision was healthy, or not, and whose second one is rolled out; answers a pod of the second.

@@ -1,6 +1,7 @@
 //! Whether labels and taints of the node let a pod in. The scheduler heeds them, but not whoever writes `spec.nodeName` himself. Source:
 //! kubelet, `pkg/kubelet/lifecycle/predicate.go`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client};
 use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_types::taints::{NO_EXECUTE, is_tolerated, of_node, tolerations};
-use rekindle_types::{TickDuration, node_affinity, taints};
+use rekindle_types::{TickDuration, avoided_nodes, node_affinity, taints};
 
 use super::shown_by::Source;
 
@@ -25,7 +26,8 @@ enum Misplaced {
 impl Misplaced {
     /// By its labels or taints the node is none for this pod. Taints do not keep static pods away.
     fn find(pod: &Pod, node: &Node, source: &Source) -> Option<Self> {
-        if !node_affinity::matches(pod, node) {
+        // a node that the pod keeps away from is chosen by the scheduler when there is no other
+        if !node_affinity::matches(&*as_if_nothing_were_avoided(pod), node) {
             return Some(Self::Labels);
         }
         let mut taints = of_node(node).iter().filter(|taint| taint.effect == NO_EXECUTE);
@@ -49,6 +51,14 @@ impl Misplaced {
             message: format!("Predicate {reason} failed: {why}"),
             grace: TickDuration::ZERO,
         }
+    }
+}
+
+fn as_if_nothing_were_avoided(pod: &Pod) -> Cow<'_, Pod> {
+    if avoided_nodes::of_pod(pod).is_empty() {
+        Cow::Borrowed(pod)
+    } else {
+        Cow::Owned(avoided_nodes::without_exclusions(pod.clone()))
     }
 }
 

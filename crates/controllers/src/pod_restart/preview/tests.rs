@@ -149,6 +149,17 @@ fn what_would_wait_says_for_what() {
     let silent = waits(vec![pod(json!({})).into(), node("Unknown")], json!({}));
     assert!(silent.contains("node node-1 is not ready"), "{silent}");
 
+    for (kind, waits) in
+        [("", true), ("StatefulSet", true), ("DaemonSet", true), ("ReplicaSet", false)]
+    {
+        let owners = json!([{"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": "o", "controller": true}]);
+        let owners = if kind.is_empty() { Value::Null } else { owners };
+        let pod = pod(json!({"metadata": {"ownerReferences": owners}}));
+        let told = ahead(vec![pod.into(), node("Unknown")], json!({"rung": "Recreate"}));
+        let is_told = matches!(&told, Preview::Waits(m) if m.contains("node node-1 is not ready: the pod does not end"));
+        assert_eq!(is_told, waits, "{kind}: {told:?}");
+    }
+
     let mut other = request("earlier", json!({}));
     other.status = Some(PodRestartStatus {
         phase: Some(PodRestartPhase::Running),

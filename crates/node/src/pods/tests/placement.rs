@@ -1,6 +1,7 @@
 //! Pods that were bound to the node by somebody who did not ask its labels and taints.
 
 use k8s_openapi::api::core::v1::{Pod, Toleration};
+use rekindle_types::{Tick, avoided_nodes};
 use serde_json::json;
 
 use crate::agent::StopMode;
@@ -71,4 +72,24 @@ async fn a_pod_that_does_not_tolerate_a_taint_with_no_execute_fails() {
     guest.spec.as_mut().unwrap().tolerations = Some(vec![toleration]);
     world.api.create("pods", &guest);
     world.until_running("guest").await;
+}
+
+/// The scheduler takes a node that a pod keeps away from rather than none.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_keeps_away_from_the_node_for_a_while_runs_when_it_was_placed_there_all_the_same()
+ {
+    let world = World::new();
+    let mut agent = world.agent().await;
+    agent.ready().await;
+    let until = Tick::from_secs(4_000_000_000).to_time();
+    let mut moved = pod("moved", vec![container("moved")]);
+    avoided_nodes::exclude(&mut moved, &[("node-a".to_owned(), until)].into());
+    let mut strict = moved.clone();
+    strict.metadata.name = Some("strict".to_owned());
+    strict.metadata.annotations = None;
+    world.api.create("pods", &moved);
+    world.until_running("moved").await;
+    world.api.create("pods", &strict);
+    let why = "node(s) didn't match Pod's node affinity/selector";
+    until_refused(&world, "strict", "NodeAffinity", why).await;
 }
