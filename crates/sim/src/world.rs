@@ -15,6 +15,7 @@ mod keepers;
 mod nodes;
 mod replaced;
 mod rest;
+mod shown;
 mod stranded;
 mod verdict;
 mod volumes;
@@ -28,10 +29,9 @@ use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Refusal};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, Task, Work, Writer, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
-use rekindle_store::{Event as Stored, Watch};
-use rekindle_types::held;
+use rekindle_store::Watch;
 use rekindle_types::pods::{AnyPod, is_ready};
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
+use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde::Serialize;
 use serde_json::Value;
@@ -587,69 +587,6 @@ impl World {
                 Records::Counted => self.server.count_event(),
             },
         }
-    }
-
-    /// What the watch shows goes to the desk and to the nodes.
-    fn see(&mut self, event: &Stored) {
-        let stored = match event {
-            Stored::Put { object, .. } => object,
-            Stored::Delete { previous, .. } => previous,
-        };
-        let revision = event.revision().0;
-        if revision <= self.last_revision {
-            let last = self.last_revision;
-            self.breaks(&format!("P6: the watch shows revision {revision} after {last}"));
-        }
-        self.last_revision = revision;
-        let pod = self.server.seen_pod(stored);
-        let object = match &pod {
-            Some(pod) => Some(held::Pod::from(&**pod).into()),
-            None => self.server.read(stored),
-        };
-        let Some(object) = object else { return };
-        match event {
-            Stored::Put { .. } => {
-                self.availability.applied(&object);
-                match &object {
-                    Object::PodRestart(restart) => self.note_rung(restart),
-                    Object::RestartLadder(ladder) => {
-                        let all = self.desk.view().of_kind(Kind::Pod).map(|(_, object)| object);
-                        self.selected.ladder(ladder, all);
-                    }
-                    Object::Pod(pod) => {
-                        self.selected.pod(pod);
-                        self.replaced.seen(pod);
-                        self.job_counts.note(pod);
-                    }
-                    Object::PodDisruptionBudget(budget) => {
-                        self.note_budget(budget, event.revision());
-                    }
-                    Object::Node(node) => self.sentences.note(self.now, node),
-                    _ => {}
-                }
-                match pod {
-                    Some(pod) => self.tell_pod(&pod),
-                    None => self.tell_nodes(&object),
-                }
-                self.tell_desk(Seen::Applied(object));
-            }
-            Stored::Delete { .. } => {
-                self.availability.deleted(&object);
-                if let Object::Pod(pod) = &object {
-                    self.replaced.deleted(pod);
-                    self.vanish(object.uid());
-                }
-                let uid = object.uid().to_owned();
-                self.tell_desk(Seen::Deleted(object.id(), uid));
-            }
-        }
-    }
-
-    fn note_rung(&mut self, restart: &PodRestart) {
-        let rung = restart.spec.rung();
-        let phase = restart.status.as_ref().and_then(|status| status.phase);
-        let uid = restart.metadata.uid.clone().unwrap_or_default();
-        self.rungs.insert(uid, (rung, phase));
     }
 
     fn later(&mut self, after: TickDuration, happening: Happening) {
