@@ -146,7 +146,7 @@ impl Campaign {
         if let Some(other) = other_end(&passed.end_state, &plain.end_state) {
             return more(format!("agents that die change the end of {other}"));
         }
-        if !as_much(passed.tally, plain.tally) {
+        if !as_much(passed.tally, plain.tally, self.crashes.len() as u64) {
             return more(format!(
                 "agents that die change what is done: {}; and without it {}",
                 passed.tally, plain.tally
@@ -260,12 +260,19 @@ impl Campaign {
     }
 }
 
-/// Whether as much was done as without agents that die. A container that is made when its backoff is over is never started when the whole
-/// pod is restarted at that very moment, and an agent that dies moves one of the two by some milliseconds: of such containers
-/// there may be fewer.
-fn as_much(passed: Tally, plain: Tally) -> bool {
-    let made = plain.starts.min(plain.containers)..=plain.containers;
-    made.contains(&passed.containers) && Tally { containers: plain.containers, ..passed } == plain
+/// Whether as much was done as without agents that die, of which there were so many. One that dies moves what follows by some milliseconds,
+/// and what comes in one moment there may come one after the other here, or the other way round. A container that is made when its
+/// backoff is over is never started when the whole pod is restarted at that very moment: of such containers there may be fewer. One that
+/// is to be started when its Job has failed is started and asked to end, or not: of starts there may be as many more or fewer as
+/// of signals.
+fn as_much(passed: Tally, plain: Tally, deaths: u64) -> bool {
+    let fewer = plain.starts.saturating_sub(passed.starts);
+    let more = passed.starts.saturating_sub(plain.starts);
+    let is_moved = fewer.max(more) <= deaths && plain.signals + more == passed.signals + fewer;
+    let made = plain.starts.min(plain.containers).saturating_sub(fewer)..=plain.containers + more;
+    is_moved
+        && made.contains(&passed.containers)
+        && (passed.sandboxes, passed.kills) == (plain.sandboxes, plain.kills)
 }
 
 /// The first that ended in another way, and how.
@@ -342,8 +349,19 @@ mod tests {
     fn agents_that_die_make_no_more_containers_and_no_fewer_than_are_started() {
         let plain = Tally { sandboxes: 9, containers: 18, starts: 17, signals: 0, kills: 0 };
         let of = |containers| Tally { containers, ..plain };
-        assert!(as_much(plain, plain) && as_much(of(17), plain));
-        assert!(!as_much(of(16), plain) && !as_much(of(19), plain));
-        assert!(!as_much(Tally { starts: 16, ..of(17) }, plain));
+        assert!(as_much(plain, plain, 1) && as_much(of(17), plain, 1));
+        assert!(!as_much(of(16), plain, 1) && !as_much(of(19), plain, 1));
+        assert!(!as_much(Tally { starts: 16, ..of(17) }, plain, 1));
+    }
+
+    #[test]
+    fn what_is_started_and_asked_to_end_in_one_moment_need_not_be_started() {
+        let plain = Tally { sandboxes: 9, containers: 18, starts: 18, signals: 3, kills: 0 };
+        let fewer = Tally { containers: 17, starts: 17, signals: 2, ..plain };
+        assert!(as_much(fewer, plain, 1) && as_much(plain, fewer, 1));
+        assert!(!as_much(fewer, plain, 0), "nobody died");
+        assert!(!as_much(Tally { signals: 3, ..fewer }, plain, 1), "it was asked to end");
+        assert!(!as_much(Tally { starts: 19, containers: 19, ..plain }, plain, 1), "it was not");
+        assert!(!as_much(Tally { kills: 1, ..fewer }, plain, 1));
     }
 }
