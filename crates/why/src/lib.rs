@@ -9,6 +9,8 @@
 //!                 course:    how often it ended, over one pod or many
 //!                 history:   what happened in order, repeats folded into one entry
 //!                 climb:     what the ladder decided, and what is next
+//!                 left:      which pods of a workload are gone and left something
+//!                 restarts, with_pod: who ended a container that did not end by itself
 //! ```
 //!
 //! An account says only what it has evidence for. Of the ends of a container the API keeps the number and the last one, so that
