@@ -23,7 +23,7 @@ use crate::pods::{StatusWriter, Urgency, delete_object, pod_ref};
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// The longest.
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// How long the name of a mirror that was deleted stays free; at least about as long as between two syncs of a kubelet.
+/// How long the name of a mirror that was deleted stays free: far longer than kubectl takes from its question to its list.
 const NAME_FREE: Duration = Duration::from_secs(1);
 
 /// A status, and whether it may wait for the next one.
