@@ -9,9 +9,9 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, span};
 
 use crate::account::{LadderAccount, Next, Source};
-use crate::container::Subject;
 use crate::evidence::PodEvidence;
 use crate::history::{History, When};
+use crate::subject::Subject;
 use crate::words::line;
 
 /// Where the pod is on its ladder. A ledger of an earlier pod of that name counts: its history goes on.

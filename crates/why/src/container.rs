@@ -2,9 +2,7 @@
 
 use std::cmp::Reverse;
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
-};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStateWaiting, Pod};
 use rekindle_types::exit::signal_name;
 use rekindle_types::pods::condition;
 use rekindle_types::reasons::{event, waiting};
@@ -14,6 +12,7 @@ use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
 use crate::restarts;
+use crate::subject::Subject;
 use crate::with_pod;
 use crate::words::{line, show_bytes};
 
@@ -26,15 +25,6 @@ const SLACK: TickDuration = TickDuration::from_secs(1);
 /// Lines of a dead container that are shown.
 const LINES_MAX: usize = 10;
 
-/// A container with what its pod says of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) spec: &'a Container,
-    pub(crate) status: &'a ContainerStatus,
-    pub(crate) restart_policy: &'a str,
-}
-
 /// What was found, and what would help.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
@@ -45,74 +35,6 @@ pub(crate) struct Finding {
     pub(crate) is_past: bool,
     /// `None` where nothing is wrong.
     pub(crate) advice: Option<String>,
-}
-
-/// The containers of a pod that have a status, init containers first.
-pub(crate) fn subjects(pod: &Pod) -> Vec<Subject<'_>> {
-    let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
-    let of_pod = spec.restart_policy.as_deref().unwrap_or("Always");
-    let init = spec.init_containers.iter().flatten().map(|container| {
-        let policy = match (container.restart_policy.as_deref(), of_pod) {
-            (Some(own), _) => own,
-            // an init container that has succeeded is not started again
-            (None, "Always") => "OnFailure",
-            (None, of_pod) => of_pod,
-        };
-        (container, policy)
-    });
-    let regular = spec
-        .containers
-        .iter()
-        .map(|container| (container, container.restart_policy.as_deref().unwrap_or(of_pod)));
-    let statuses: Vec<&ContainerStatus> =
-        status.init_container_statuses.iter().chain(&status.container_statuses).flatten().collect();
-    init.chain(regular)
-        .filter_map(|(spec, restart_policy)| {
-            let status = statuses.iter().find(|status| status.name == spec.name)?;
-            Some(Subject { name: &spec.name, spec, status, restart_policy })
-        })
-        .collect()
-}
-
-impl<'a> Subject<'a> {
-    pub(crate) fn waiting(&self) -> Option<&'a ContainerStateWaiting> {
-        self.status.state.as_ref()?.waiting.as_ref()
-    }
-
-    pub(crate) fn is_running(&self) -> bool {
-        self.status.state.as_ref().is_some_and(|state| state.running.is_some())
-    }
-
-    /// How it ended last.
-    pub(crate) fn last_end(&self) -> Option<&'a ContainerStateTerminated> {
-        let now = self.status.state.as_ref().and_then(|state| state.terminated.as_ref());
-        now.or_else(|| self.status.last_state.as_ref()?.terminated.as_ref())
-    }
-
-    /// The end that is worth telling: the last; of one that is done the one before, when that was a failure.
-    pub(crate) fn told_end(&self) -> Option<&'a ContainerStateTerminated> {
-        if !self.is_done() {
-            return self.last_end();
-        }
-        let before = self.status.last_state.as_ref()?.terminated.as_ref();
-        before.filter(|end| end.exit_code != 0)
-    }
-
-    /// How often it has ended up to the end that is told: each restart follows an end, and what does not run now has ended once more.
-    pub(crate) fn ends(&self) -> u32 {
-        let restarts = u32::try_from(self.status.restart_count).unwrap_or(0);
-        match (self.told_end(), self.is_running() || self.is_done()) {
-            (None, _) => restarts,
-            (Some(_), true) => restarts.max(1),
-            (Some(_), false) => restarts.saturating_add(1),
-        }
-    }
-
-    /// It ended as it should.
-    pub(crate) fn is_done(&self) -> bool {
-        let now = self.status.state.as_ref().and_then(|state| state.terminated.as_ref());
-        now.is_some_and(|end| end.exit_code == 0) && self.restart_policy != "Always"
-    }
 }
 
 /// What is the matter with a pod's containers: what is broken now, before what was broken once, and of that the newest first.

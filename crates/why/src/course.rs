@@ -7,10 +7,11 @@ use rekindle_types::reasons::event;
 
 use crate::account::{Cause, Entry, Source};
 use crate::climb::{self, Told};
-use crate::container::{Finding, Subject, findings, subjects};
+use crate::container::{Finding, findings};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
 use crate::history::{History, When};
+use crate::subject::{Subject, subjects};
 
 /// The course of one pod.
 pub(crate) fn of_pod(

@@ -34,6 +34,7 @@ mod placement;
 mod pod;
 mod render;
 mod restarts;
+mod subject;
 mod with_pod;
 mod words;
 mod workload;

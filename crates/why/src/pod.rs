@@ -9,12 +9,13 @@ use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 use crate::account::{Account, Cause, State};
 use crate::climb;
 use crate::condition::GATED;
-use crate::container::{Finding, Subject, findings, subjects};
+use crate::container::{Finding, findings};
 use crate::course::{self, ends};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
 use crate::history::average;
 use crate::placement;
+use crate::subject::{Subject, subjects};
 use crate::words::{line, show_span, times};
 
 /// Events of what keeps a pod from beginning although a node has it.

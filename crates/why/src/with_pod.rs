@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use rekindle_types::reasons::event::LADDER_EXHAUSTED;
 use rekindle_types::v1alpha1::{RestartLedger, RestartLedgerStatus};
 
-use crate::container::Subject;
 use crate::evidence::PodEvidence;
 use crate::restarts::was_signalled;
+use crate::subject::Subject;
 use crate::words::line;
 
 /// Who ended its pod, and it with that, as a sentence goes on after `was ended`. Nobody did when it had ended by itself before.

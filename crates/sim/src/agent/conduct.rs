@@ -4,10 +4,12 @@ use rekindle_pod::{ActionId, ContainerKey, Outcome, ProbeKind, Verdict};
 use rekindle_types::{ContainerAttempt, ContainerName, ExitStatus, Tick, TickDuration};
 
 use super::hooks::containers;
-use super::runtime::STOP;
 use super::{Effect, Life, PodOnNode, SIGTERM};
 use crate::behaviour::{Behaviours, Exits, Order, Start, Turn};
 use crate::known_bugs::KnownBug;
+
+/// What a well-behaved process takes to end after its stop signal.
+pub(super) const STOP: TickDuration = TickDuration::from_millis(10);
 
 /// How a container ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

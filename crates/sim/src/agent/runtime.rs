@@ -7,15 +7,13 @@ use rekindle_pod::{
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use super::conduct::End;
+use super::conduct::{End, STOP};
 use super::hooks::containers;
 use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM, named};
 use crate::behaviour::Behaviours;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
 
-/// What a well-behaved process takes to end after its stop signal.
-pub(super) const STOP: TickDuration = TickDuration::from_millis(10);
 /// What a hook takes that neither hangs nor sleeps.
 const HOOK: TickDuration = TickDuration::from_millis(300);
 
