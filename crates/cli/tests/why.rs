@@ -144,6 +144,47 @@ fn a_cron_job_is_told(engine: &Engine) {
 }
 
 #[test]
+fn what_a_job_took_along_and_what_a_ladder_ended_is_told_of() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: import}
+spec:
+  backoffLimit: 2
+  template:
+    metadata: {annotations: {rekindle.dev/ladder: 'Container:1, Pod'}}
+    spec:
+      restartPolicy: OnFailure
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: localhost/host, command: [sh, -c, 'exit 9']}]
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: ended
+  annotations: {rekindle.dev/ladder: 'Pod', rekindle.dev/ladder-on-exhausted: Fail}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: app, image: localhost/host, command: [sh, -c, 'exit 9']}
+  - {name: good, image: localhost/host, command: [sleep, '1000']}
+",
+    );
+    engine.wait_for("pod/ended", ".status.phase", "Failed");
+    engine.wait_for("pod/ended", ".status.containerStatuses[1].state.terminated.exitCode", "137");
+    let ended = why(&engine, &["pod/ended"]);
+    let says = "was ended by ladder \"pod/ended\", which is exhausted (onExhausted Fail)";
+    contains(&ended, &["it ended as Failed (LadderExhausted)", says]);
+    assert!(!ended.contains("look who killed it"), "{ended}");
+
+    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", support::TIMEOUT]);
+    let gone = "Pods that are gone";
+    contains(&why(&engine, &["job/import"]), &[gone, "exited with 9", "under restartPolicy Never"]);
+}
+
+#[test]
 fn a_deployment_tells_of_its_pods_and_the_ladder_of_its_decisions() {
     let engine = Engine::start();
     engine.apply(
