@@ -53,6 +53,9 @@ async fn a_container_that_fails_liveness_is_ended_with_its_hook_and_started_agai
     assert_eq!(events(&world, "Unhealthy"), ["Liveness probe failed: said so"]);
     let killing = "Container app failed liveness probe, will be restarted";
     world.api.until("told", |_| events(&world, "Killing") == [killing]).await;
+    let end = &shown(&world, "web", "app")["lastState"]["terminated"];
+    let why = "Ended by its node: liveness probe failed (\"said so\")";
+    assert!(end["message"].as_str().is_some_and(|message| message.starts_with(why)), "{end}");
 }
 
 #[tokio::test(start_paused = true)]
