@@ -68,7 +68,7 @@ fn links_out_of_a_volume_lead_nowhere_at_any_rung() {
                 let asked = engine.rekindle(&["restart", "pod/hostile", "--rung", rung]);
                 assert!(asked.status.success(), "{}", text(&asked.stderr));
                 let reason = ".status.containerStatuses[1].state.waiting.reason";
-                engine.wait_for("pod/hostile", reason, "CreateContainerError");
+                engine.wait_for("pod/hostile", reason, "CreateContainerConfigError");
                 let status = engine.get("pod/hostile")["status"]["containerStatuses"][1].clone();
                 let message = status["state"]["waiting"]["message"].as_str().unwrap();
                 assert!(message.contains("subPath \"sub\""), "{rung}: {message}");
