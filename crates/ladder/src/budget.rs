@@ -98,8 +98,7 @@ pub(crate) fn decided(ledger: &RestartLedgerStatus) -> Vec<Tick> {
     let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung > Rung::Container);
     let attempts = attempts.flat_map(|a| a.at.iter().map(|at| (a.rung, Tick::from(at))));
     let mut attempts: Vec<(Rung, Tick)> = attempts.collect();
-    let asked = ledger.decisions.iter().flatten().filter(|d| d.pod_restart.is_some());
-    let asked = asked.filter_map(|d| Some((d.rung?, Tick::from(&d.at))));
+    let asked = ledger.asked().filter_map(|d| Some((d.rung?, Tick::from(&d.at))));
     let asked = asked.filter(|(rung, _)| *rung > Rung::Container);
     let mut ticks: Vec<Tick> = Vec::new();
     let mut later: Vec<Rung> = Vec::new();

@@ -180,8 +180,7 @@ impl<'a> Decider<'a> {
         else {
             return;
         };
-        let mut asked = ledger.decisions.iter().flatten().rev();
-        let last = asked.find_map(|decision| decision.pod_restart.as_deref());
+        let last = ledger.asked().next_back().and_then(|asked| asked.pod_restart.as_deref());
         let nothing_done = last.is_some_and(|name| {
             self.requests.ended_nothing(name) || self.requests.given_up(name).is_some()
         });

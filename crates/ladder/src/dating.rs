@@ -61,8 +61,7 @@ impl Decider<'_> {
     fn last_asked(&self) -> Option<(Rung, Tick, Option<String>)> {
         let ledger = &self.draft.ledger;
         let attempts = Attempts::of(ledger);
-        let mut latest = ledger.decisions.iter().flatten().rev();
-        let (rung, request, decided) = match latest.find(|d| d.pod_restart.is_some()) {
+        let (rung, request, decided) = match ledger.asked().next_back() {
             Some(asked) => (asked.rung?, asked.pod_restart.clone(), Tick::from(&asked.at)),
             None => (attempts.highest()?, None, attempts.latest()),
         };

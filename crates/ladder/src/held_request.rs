@@ -69,8 +69,7 @@ impl<'a> Decider<'a> {
             return None;
         }
         let ledger = &self.draft.ledger;
-        let mut latest = ledger.decisions.iter().flatten().rev();
-        let asked = latest.find(|decision| decision.pod_restart.is_some())?;
+        let asked = ledger.asked().next_back()?;
         let rung = asked.rung?;
         let (finished, why) = self.requests.given_up(asked.pod_restart.as_deref()?)?;
         let counts = Attempts::of(ledger).last(rung) == Some(Tick::from(&asked.at));

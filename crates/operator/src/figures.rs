@@ -254,8 +254,7 @@ fn asked_since(before: &RestartLedgerStatus, after: &RestartLedgerStatus) -> Vec
 }
 
 fn asked(ledger: &RestartLedgerStatus) -> impl Iterator<Item = (Tick, Rung)> + '_ {
-    let decisions = ledger.decisions.iter().flatten().filter(|d| d.pod_restart.is_some());
-    decisions.filter_map(|decision| Some((Tick::from(&decision.at), decision.rung?)))
+    ledger.asked().filter_map(|decision| Some((Tick::from(&decision.at), decision.rung?)))
 }
 
 /// How many failures were left to the container's own restart meanwhile: attempts that are later than those before, and of the time of a

@@ -25,9 +25,8 @@ pub(crate) fn plan(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     }
     let policy = policies::of_ledger(view, ledger);
     let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, Identity::outlives_pod_by);
-    let decisions = ledger.status.iter().flat_map(|status| status.decisions.iter().flatten());
     let created = ledger.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
-    let last = decisions.map(|decision| Tick::from(&decision.at)).max().unwrap_or(created);
+    let last = ledger.last_decided().unwrap_or(created);
     if now.since(last) >= kept {
         let object = Object::RestartLedger(Arc::clone(ledger));
         plan.then(Write::delete(&object, Propagation::Background));

@@ -1,5 +1,7 @@
 //! What a PodDisruptionBudget says of itself, for who calculates it, who evicts by it and who warns of it.
 
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+
 /// The condition that says whether a pod may be evicted.
 pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
@@ -35,4 +37,16 @@ pub enum Uncountable {
         /// Its apiVersion.
         api_version: String,
     },
+}
+
+/// `spec.unhealthyPodEvictionPolicy` of a budget that lets every pod go that is not ready.
+pub const ALWAYS_ALLOW: &str = "AlwaysAllow";
+
+/// Whether a budget lets a pod go that is not ready, and does not count it: by its policy, or because it has all the pods that it wants.
+pub fn lets_unready_go(budget: &PodDisruptionBudget) -> bool {
+    let policy = budget.spec.as_ref().and_then(|s| s.unhealthy_pod_eviction_policy.as_deref());
+    let status = budget.status.as_ref();
+    let current = status.and_then(|status| status.current_healthy).unwrap_or(0);
+    let desired = status.and_then(|status| status.desired_healthy).unwrap_or(0);
+    policy == Some(ALWAYS_ALLOW) || (current >= desired && desired > 0)
 }

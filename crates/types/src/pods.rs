@@ -58,6 +58,10 @@ pub trait AnySpec {
         let sidecars = self.init_containers().iter().filter(|init| init.is_sidecar());
         self.containers().iter().chain(sidecars)
     }
+    /// Whether a sidecar has this name.
+    fn has_sidecar(&self, name: &str) -> bool {
+        self.init_containers().iter().any(|init| init.name() == name && init.is_sidecar())
+    }
 }
 
 /// A container or init container of a spec, however it is held.

@@ -138,6 +138,5 @@ fn created(meta: &ObjectMeta) -> Tick {
 
 /// When a ledger was written last, as far as its decisions tell.
 fn last_word(ledger: &RestartLedger) -> Tick {
-    let decisions = ledger.status.iter().flat_map(|status| status.decisions.iter().flatten());
-    decisions.map(|decision| Tick::from(&decision.at)).fold(created(&ledger.metadata), Tick::max)
+    created(&ledger.metadata).max(ledger.last_decided().unwrap_or(Tick::ZERO))
 }

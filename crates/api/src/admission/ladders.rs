@@ -1,15 +1,14 @@
 //! Tells who writes a ladder, or pods, that several ladders select the same pods: one of them decides for these, and nothing is seen of
 //! the others until something fails.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_store::{Object, RangeQuery};
+use rekindle_types::labels;
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::RestartLadder;
-use rekindle_types::{Tick, labels};
 
 use crate::call::Call;
 use crate::keys;
@@ -40,7 +39,7 @@ fn of_ladder(call: &Call<'_>, ladder: &RestartLadder) -> Vec<String> {
     let overlaps = others.iter().filter_map(|other| {
         let how = overlap(&ladder.spec.selector, &other.spec.selector, &pods)?;
         let name = other.metadata.name.as_deref().unwrap_or_default();
-        Some(match decides_before(other, ladder) {
+        Some(match other.seniority() < ladder.seniority() {
             true => format!("RestartLadder {name:?} is older and {how}: it decides for what both select, and this one does not"),
             false => format!("RestartLadder {name:?} is younger and {how}: this one decides for what both select, and that one does not"),
         })
@@ -90,18 +89,6 @@ fn requirements(selector: &LabelSelector) -> BTreeSet<(&str, &str, BTreeSet<&str
     equal.chain(others).collect()
 }
 
-/// As the ladder chooses among those that select a pod (`rekindle_ladder::select`): the oldest, then the first by name. A name that is
-/// still to be generated comes last.
-fn decides_before(one: &RestartLadder, other: &RestartLadder) -> bool {
-    let place = |ladder: &RestartLadder| {
-        let created = ladder.metadata.creation_timestamp.as_ref();
-        let created = created.map_or(Tick::from_micros(u64::MAX), Tick::from);
-        let name = ladder.metadata.name.clone().unwrap_or_default();
-        (created, name.is_empty(), name)
-    };
-    place(one) < place(other)
-}
-
 /// A word about new pods that several ladders select. What a controller makes was warned of when its template was written.
 fn of_pods(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
     if controller_of(object.meta()).is_some() {
@@ -133,14 +120,8 @@ fn of_pods(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
             labels.iter().filter_map(text).collect()
         }
     };
-    ladders.retain(|ladder| {
-        let selector = &ladder.spec.selector;
-        !labels::is_empty(selector) && labels::matches(selector, Some(&labels))
-    });
-    ladders.sort_by(|one, other| match decides_before(one, other) {
-        true => Ordering::Less,
-        false => Ordering::Greater,
-    });
+    ladders.retain(|ladder| ladder.selects(Some(&labels)));
+    ladders.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
     let names = ladders.iter().filter_map(|ladder| ladder.metadata.name.as_deref());
     let names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
     let [oldest, _, ..] = names.as_slice() else { return None };

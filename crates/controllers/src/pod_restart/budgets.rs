@@ -1,13 +1,11 @@
 //! Whether the disruption budgets of a pod would let it go, as far as they say so themselves: what an eviction would be answered, without
 //! asking. Source: "API-initiated Eviction" of the Kubernetes documentation, and upstream's `EvictionREST`.
 
-use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use rekindle_types::disruption::lets_unready_go;
 use rekindle_types::held::Pod;
 
 use crate::{Kind, Object, View, pods};
-
-/// `spec.unhealthyPodEvictionPolicy` of a budget that lets every pod go that is not ready.
-const ALWAYS_ALLOW: &str = "AlwaysAllow";
 
 /// True when no budget stands in the way of an eviction now.
 pub(super) fn let_go(view: &View, pod: &Pod) -> bool {
@@ -23,15 +21,10 @@ pub(super) fn let_go(view: &View, pod: &Pod) -> bool {
 }
 
 fn lets_go(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    let none = PodDisruptionBudgetStatus::default();
-    let status = budget.status.as_ref().unwrap_or(&none);
-    let (current, desired) =
-        (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
-    let policy = budget.spec.as_ref().and_then(|s| s.unhealthy_pod_eviction_policy.as_deref());
-    let is_undisrupted = current >= desired && desired > 0;
-    if !pods::is_ready(pod) && (policy == Some(ALWAYS_ALLOW) || is_undisrupted) {
+    if !pods::is_ready(pod) && lets_unready_go(budget) {
         return true;
     }
+    let Some(status) = &budget.status else { return false };
     // of an older generation it says nothing about the budget as it is
     let is_current =
         status.observed_generation.unwrap_or(0) >= budget.metadata.generation.unwrap_or(0);

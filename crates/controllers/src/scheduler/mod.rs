@@ -104,48 +104,66 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     };
     let seen = avoidance::as_of(pod, now);
     let fit = Fit::of(view, &seen, &claims);
-    let found = fitting(view, &fit, &[]);
-    match found.or_else(|unfit| last_resort(view, pod, &claims, &[]).ok_or(unfit)) {
+    match place(view, pod, (&fit, &claims), &[]) {
         Ok(node) if claims.is_ready() => bind(pod, node, &mut plan),
         Ok(node) => make_volumes(pod, node, &claims, &mut plan),
-        Err(unfit) => {
-            let lifted = avoidance::lifted(pod);
-            let lifted = lifted.as_ref().map(|pod| Fit::of(view, pod, &claims));
-            preempt(view, pod, (&fit, unfit), lifted.as_ref(), now, &mut plan);
-        }
+        Err(nowhere) => preempt(view, pod, (&fit, &claims), &nowhere, now, &mut plan),
     }
     plan
 }
 
-/// The node for a pod that only nodes take that it keeps away from: of these the one that it would come back to first.
-fn last_resort<'v>(
-    view: &'v View,
-    pod: &Pod,
-    claims: &Claims<'_>,
-    except: &[&str],
-) -> Option<&'v Arc<Node>> {
-    let fits = |pod: &Pod| fitting(view, &Fit::of(view, pod, claims), except).ok();
-    // most often there is none, whatever is avoided
-    fits(&avoidance::lifted(pod)?)?;
-    avoidance::ever_less(pod).find_map(|pod| fits(&pod))
+/// Why no node takes a pod.
+struct Nowhere<'v> {
+    /// None of those that it does not keep away from.
+    open: Unfit<'v>,
+    /// The pod without its exclusions, if it has some, and why no node takes that either.
+    lifted: Option<(Pod, Unfit<'v>)>,
 }
 
-/// Says why the pod fits nowhere, and has others end for it where that helps: first where it does not keep away from. `lifted` is the pod
-/// without exclusions, if it has some.
-fn preempt<'a>(
-    view: &'a View,
+impl<'v> Nowhere<'v> {
+    /// What there is to say of all nodes.
+    fn unfit(&self) -> &Unfit<'v> {
+        self.lifted.as_ref().map_or(&self.open, |(_, unfit)| unfit)
+    }
+}
+
+/// The node for a pod: of those that it does not keep away from the best, else of the others the one that it would come back to first.
+fn place<'v>(
+    view: &'v View,
+    pod: &Pod,
+    (fit, claims): (&Fit<'_>, &Claims<'_>),
+    except: &[&str],
+) -> Result<&'v Arc<Node>, Box<Nowhere<'v>>> {
+    let open = match fitting(view, fit, except) {
+        Ok(node) => return Ok(node),
+        Err(unfit) => unfit,
+    };
+    let Some(lifted) = avoidance::lifted(pod) else {
+        return Err(Box::new(Nowhere { open, lifted: None }));
+    };
+    let fits = |pod: &Pod| fitting(view, &Fit::of(view, pod, claims), except);
+    // most often there is none, whatever is avoided
+    if let Err(unfit) = fits(&lifted) {
+        return Err(Box::new(Nowhere { open, lifted: Some((lifted, unfit)) }));
+    }
+    let node = avoidance::ever_less(pod).find_map(|pod| fits(&pod).ok());
+    node.ok_or_else(|| Box::new(Nowhere { open, lifted: None }))
+}
+
+/// Says why the pod fits nowhere, and has others end for it where that helps: first where it does not keep away from.
+fn preempt(
+    view: &View,
     pod: &Arc<Pod>,
-    (fit, unfit): (&Fit<'a>, Unfit<'a>),
-    lifted: Option<&Fit<'a>>,
+    (fit, claims): (&Fit<'_>, &Claims<'_>),
+    nowhere: &Nowhere<'_>,
     now: Tick,
     plan: &mut Plan,
 ) {
-    let lifted = lifted.and_then(|fit| Some((fit, fitting(view, fit, &[]).err()?)));
-    let mut answer = preemption::look(view, fit, &unfit);
-    if let (Answer::Useless(_), Some((fit, unfit))) = (&answer, &lifted) {
-        answer = preemption::look(view, fit, unfit);
+    let mut answer = preemption::look(view, fit, &nowhere.open);
+    if let (Answer::Useless(_), Some((lifted, unfit))) = (&answer, &nowhere.lifted) {
+        answer = preemption::look(view, &Fit::of(view, lifted, claims), unfit);
     }
-    let unfit = lifted.map_or(unfit, |(_, unfit)| unfit);
+    let unfit = nowhere.unfit();
     let message = unfit.refusals.explain();
     if unfit.refusals.nodes() == 0 {
         return refuse(pod, &message, Nomination::None, now, plan);
@@ -177,13 +195,8 @@ pub(crate) fn best_node<'a>(
 ) -> Result<&'a Arc<Node>, String> {
     let claims = Claims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
     let seen = avoidance::as_of(pod, view.now());
-    let found = fitting(view, &Fit::of(view, &seen, &claims), except);
-    found.or_else(|unfit| {
-        let lifted = avoidance::lifted(pod);
-        let closed = lifted.map(|pod| fitting(view, &Fit::of(view, &pod, &claims), except).err());
-        let why = closed.flatten().unwrap_or(unfit).refusals.explain();
-        last_resort(view, pod, &claims, except).ok_or(why)
-    })
+    let found = place(view, pod, (&Fit::of(view, &seen, &claims), &claims), except);
+    found.map_err(|nowhere| nowhere.unfit().refusals.explain())
 }
 
 /// Whether this node takes the pod.

@@ -3,7 +3,7 @@
 //! amounts for the pod as a whole KEP-2837.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
-use rekindle_types::pods::AnyContainer;
+use rekindle_types::pods::AnySpec;
 use rekindle_types::resources::{Amounts, qos_class_of, sum_over_containers};
 
 use crate::shutdown::CRITICAL_PRIORITY;
@@ -38,17 +38,12 @@ fn of_burstable(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i32
     // A sidecar goes no sooner than the container that it serves.
     let smallest = spec.containers.iter().map(|one| memory_request(one.resources.as_ref())).min();
     let counted = match smallest {
-        Some(smallest) if is_sidecar_of(spec, container) => own.max(smallest),
+        Some(smallest) if spec.has_sidecar(&container.name) => own.max(smallest),
         Some(_) | None => own,
     };
     let bytes = counted + share_of_the_rest(spec);
     let share = i32::try_from(1000 * bytes / i128::from(memory_bytes.max(1)));
     FIRST.saturating_sub(share.unwrap_or(i32::MAX)).clamp(FIRST + LAST, FIRST - 1)
-}
-
-fn is_sidecar_of(spec: &PodSpec, container: &Container) -> bool {
-    let mut initial = spec.init_containers.iter().flatten();
-    container.is_sidecar() && initial.any(|one| one.name == container.name)
 }
 
 /// What the pod as a whole asks for beyond its containers, in equal parts to all of them.

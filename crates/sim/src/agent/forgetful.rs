@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use rekindle_pod::journal::{CrashBackoff, Gate, Readiness};
 use rekindle_pod::{ContainerKey, Journal, PodCore};
-use rekindle_types::pods::AnyContainer;
+use rekindle_types::pods::AnySpec;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 
 use super::pauses::restarts_all;
@@ -133,9 +133,7 @@ impl PodOnNode {
 
 /// Whether it forgets that this container was started.
 fn forgets_start(bug: KnownBug, pod: &Pod, name: &str) -> bool {
-    let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let is_sidecar =
-        init.into_iter().any(|container| container.name == name && container.is_sidecar());
+    let is_sidecar = pod.spec.as_ref().is_some_and(|spec| spec.has_sidecar(name));
     bug == KnownBug::StartForgotten || (bug == KnownBug::SidecarStartForgotten && is_sidecar)
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::ContainerKey;
-use rekindle_types::pods::AnyContainer;
+use rekindle_types::pods::AnySpec;
 use rekindle_types::{Tick, TickDuration};
 
 use super::hooks::containers;
@@ -125,7 +125,8 @@ impl Graces {
         let grace = if is_unmeasured { least } else { self.shortest };
         let had = now.since(asked.since);
         let of_signal = now.since(asked.signal.unwrap_or(asked.since));
-        let has_had_turn = is_sidecar(pod, &key.name.0)
+        let is_sidecar = pod.spec.as_ref().is_some_and(|spec| spec.has_sidecar(&key.name.0));
+        let has_had_turn = is_sidecar
             && of_signal >= least
             && self.begun.is_some_and(|begun| now.since(begun) >= grace);
         let was_ruled = self.by_rule.is_some_and(|rule| now.since(asked.since.max(rule)) >= least);
@@ -145,11 +146,6 @@ fn shortest_in_spec(pod: &Pod) -> i64 {
 pub(super) fn of_spec(pod: &Pod) -> i64 {
     let spec = pod.spec.as_ref();
     spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30)
-}
-
-fn is_sidecar(pod: &Pod, name: &str) -> bool {
-    let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    init.into_iter().any(|container| container.name == name && container.is_sidecar())
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LADDER_WINDOW_DEFAULT, api_object, schema_rules};
+use crate::Tick;
+use crate::labels::{self, Labels};
 
 /// RestartLadder says, for the pods that its selector matches, which restarts to try one after the other, how often, and
 /// what to do when none helps. A pod that no ladder selects behaves exactly as Kubernetes says.
@@ -29,6 +31,25 @@ pub struct RestartLadder {
     pub status: Option<RestartLadderStatus>,
 }
 api_object!(RestartLadder, "RestartLadder", "RestartLadderList", "restartladders");
+
+impl RestartLadder {
+    /// Whether it selects pods of its namespace that have these labels. With an empty selector it selects nothing, nor while it is being
+    /// deleted.
+    pub fn selects(&self, labels: Option<&Labels>) -> bool {
+        let selector = &self.spec.selector;
+        self.metadata.deletion_timestamp.is_none()
+            && !labels::is_empty(selector)
+            && labels::matches(selector, labels)
+    }
+
+    /// Of those that select a pod the first by this decides for it: the oldest, then the first by name. One that was not stored yet is the
+    /// youngest, and a name that is still to be generated comes last.
+    pub fn seniority(&self) -> (Tick, bool, &str) {
+        let created = self.metadata.creation_timestamp.as_ref();
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        (created.map_or(Tick::from_micros(u64::MAX), Tick::from), name.is_empty(), name)
+    }
+}
 
 /// What a ladder tries, on which pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

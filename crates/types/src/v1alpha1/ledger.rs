@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Rung, api_object};
+use crate::Tick;
 
 /// RestartLedger is written by Rekindle, one per workload identity: a pod's place on the ladder and what was decided, and
 /// why. It is bounded in size and goes with its workload.
@@ -154,6 +155,21 @@ pub enum HoldReason {
     ClusterLimit,
     /// A disruption budget forbids the eviction, or there is no other node.
     Eviction,
+}
+
+impl RestartLedger {
+    /// When something was decided last, as far as it is remembered.
+    pub fn last_decided(&self) -> Option<Tick> {
+        let decisions = self.status.iter().flat_map(|status| status.decisions.iter().flatten());
+        decisions.map(|decision| Tick::from(&decision.at)).max()
+    }
+}
+
+impl RestartLedgerStatus {
+    /// The decisions that asked for a PodRestart, as far as they are remembered, the oldest first.
+    pub fn asked(&self) -> impl DoubleEndedIterator<Item = &LedgerDecision> {
+        self.decisions.iter().flatten().filter(|decision| decision.pod_restart.is_some())
+    }
 }
 
 impl HoldReason {

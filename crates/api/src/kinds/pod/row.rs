@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
 use rekindle_types::Tick;
-use rekindle_types::pods::{self, AnyContainer, AnySpec};
+use rekindle_types::pods::{self, AnySpec};
 
 use crate::registry::resource::{Cell, Column};
 use crate::table::{AGE, NAME, age, column, human, or_none, wide};
@@ -92,7 +92,7 @@ impl Summary {
         let containers = items(spec.init_containers.as_ref());
         for (index, status) in items(status.init_container_statuses.as_ref()).iter().enumerate() {
             self.count_restarts(status);
-            let sidecar = containers.iter().any(|c| c.name == status.name && c.is_sidecar());
+            let sidecar = spec.has_sidecar(&status.name);
             let state = status.state.as_ref();
             let terminated = state.and_then(|state| state.terminated.as_ref());
             let waiting = state.and_then(|state| state.waiting.as_ref());
@@ -117,8 +117,7 @@ impl Summary {
         self.restarts = 0;
         self.restarted_at = None;
         for init in items(status.init_container_statuses.as_ref()) {
-            let containers = items(spec.init_containers.as_ref());
-            if containers.iter().any(|c| c.name == init.name && c.is_sidecar()) {
+            if spec.has_sidecar(&init.name) {
                 self.count_restarts(init);
             }
         }

@@ -7,6 +7,7 @@ use k8s_openapi::api::policy::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
+use rekindle_types::disruption::ALWAYS_ALLOW;
 
 use super::fill;
 use crate::registry::field_error::{FieldError, Problem};
@@ -17,8 +18,6 @@ use deadlock::Deadlock;
 
 /// The policy for pods that are not Ready when the budget names none.
 pub(crate) const IF_HEALTHY_BUDGET: &str = "IfHealthyBudget";
-/// The policy that lets pods that are not Ready be evicted whatever the budget.
-pub(crate) const ALWAYS_ALLOW: &str = "AlwaysAllow";
 
 impl ApiKind for PodDisruptionBudget {
     const NAMES: Names = Names {

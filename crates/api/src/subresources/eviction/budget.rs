@@ -6,13 +6,12 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rekindle_store::{Expect, Object, Pending, RangeQuery};
-use rekindle_types::disruption::{DISRUPTION_ALLOWED, INSUFFICIENT_PODS};
+use rekindle_types::disruption::{DISRUPTION_ALLOWED, INSUFFICIENT_PODS, lets_unready_go};
 use rekindle_types::reasons::DEADLOCKED_BUDGET;
 
 use crate::admission::disruption_budgets::covered;
 use crate::call::{Call, WriteFailure, put};
 use crate::keys;
-use crate::kinds::pod_disruption_budget::ALWAYS_ALLOW;
 use crate::kinds::pod_disruption_budget::deadlock::{Deadlock, sync_failure};
 use crate::registry::KindEntry;
 use crate::request::options::DryRun;
@@ -124,17 +123,11 @@ enum Refusal {
 }
 
 fn decide(budget: &PodDisruptionBudget, health: Health) -> Result<Decision, Refusal> {
+    if health == Health::NotReady && lets_unready_go(budget) {
+        return Ok(Decision::NotCounted);
+    }
     let none = PodDisruptionBudgetStatus::default();
     let status = budget.status.as_ref().unwrap_or(&none);
-    let (current, desired) =
-        (status.current_healthy.unwrap_or(0), status.desired_healthy.unwrap_or(0));
-    let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_ref());
-    if health == Health::NotReady {
-        let is_undisrupted = current >= desired && desired > 0;
-        if text(policy) == ALWAYS_ALLOW || is_undisrupted {
-            return Ok(Decision::NotCounted);
-        }
-    }
     let name = text(budget.metadata.name.as_ref());
     if status.observed_generation.unwrap_or(0) < budget.metadata.generation.unwrap_or(0) {
         // One that could not be calculated is not being processed any more.
