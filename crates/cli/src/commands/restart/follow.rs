@@ -52,7 +52,9 @@ pub(super) async fn restart(
         let after = until(pods, &asked.spec.pod_name, screen, is_settled)
             .await
             .with_context(|| format!("watch pod {pod:?}"))?;
-        let Some(after) = after.filter(|after| after.uid() == before.uid()) else {
+        let is_kept =
+            |now: &Pod| now.uid() == before.uid() && now.metadata.deletion_timestamp.is_none();
+        let Some(after) = after.filter(is_kept) else {
             screen.line(&format!("pod/{pod} was deleted meanwhile"));
             return Ok(Followed::NotDone);
         };

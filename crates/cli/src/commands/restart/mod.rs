@@ -114,28 +114,28 @@ async fn one(
     if !args.wait && together == Together::Alone {
         return Ok(Followed::Done);
     }
-    let before = match (together, args.rung) {
-        (Together::Alone, _) => None,
-        // done means that the new pod is ready
-        (Together::OneByOne, RungArg::Recreate | RungArg::Reschedule | RungArg::Rollback) => None,
-        (Together::OneByOne, RungArg::Container | RungArg::Containers | RungArg::Pod) => {
-            Some(&before)
-        }
+    let before = match together {
+        Together::Alone => None,
+        // of a new pod done means that it is ready
+        Together::OneByOne => (!select::makes_a_new_pod(args.rung)).then_some(&before),
     };
     let followed = follow::restart(lookup, &asked, before, screen).await?;
     match (followed, selected.by) {
-        (Followed::Refused, Selection::Group) => {
-            let passed_over = select::passed_over_now(args.rung, lookup, pod).await?;
-            Ok(passed_over.map_or(followed, |line| {
-                screen.line(&line);
-                screen.one_done();
-                Followed::Done
-            }))
+        (Followed::Done, _) | (Followed::Refused | Followed::NotDone, Selection::Name) => {
+            return Ok(followed);
         }
-        (Followed::Refused, Selection::Name) | (Followed::Done | Followed::NotDone, _) => {
-            Ok(followed)
+        // it may be the request itself that ended the pod
+        (Followed::NotDone, Selection::Group) if select::makes_a_new_pod(args.rung) => {
+            return Ok(followed);
         }
+        (Followed::Refused | Followed::NotDone, Selection::Group) => {}
     }
+    let passed_over = select::passed_over_now(args.rung, lookup, pod).await?;
+    Ok(passed_over.map_or(followed, |line| {
+        screen.line(&line);
+        screen.one_done();
+        Followed::Done
+    }))
 }
 
 /// Whether others are restarted by the same command.
@@ -285,10 +285,6 @@ mod tests {
         }
     }
 
-    fn args() -> Restart {
-        parsed(&["rekindle", "restart", "deploy/web"])
-    }
-
     fn parsed(line: &[&str]) -> Restart {
         let line = crate::plugin::arguments(line.iter().map(Into::into));
         match Cli::parse_from(line).command {
@@ -327,11 +323,11 @@ mod tests {
 
     #[test]
     fn one_of_a_group_that_ended_meanwhile_is_passed_over_and_one_that_was_named_is_not() {
-        let refused = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart",
-            "metadata": {"name": "web-a-1", "namespace": "shop"}, "spec": {"podName": "web-a"},
-            "status": {"phase": "Refused"}});
-        let list = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestartList",
-            "metadata": {"resourceVersion": "7"}, "items": [refused]});
+        let request = |phase: &str| {
+            json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart",
+                "metadata": {"name": "web-a-1", "namespace": "shop"}, "spec": {"podName": "web-a"},
+                "status": {"phase": phase}})
+        };
         let pod = |uid: &str, phase: &str| {
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-a", "namespace": "shop", "uid": uid},
                 "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": phase}})
@@ -339,24 +335,35 @@ mod tests {
         let gone = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound",
             "message": "it is not there", "code": 404});
         let now = |body: &serde_json::Value| vec![answer("200 OK", body)];
-        // (how it was chosen, how it is by now, what comes of it)
-        for (by, now, expected) in [
-            (Selection::Group, now(&pod("1", "Succeeded")), Followed::Done),
-            (Selection::Group, now(&pod("2", "Running")), Followed::Done),
-            (Selection::Group, vec![answer("404 Not Found", &gone)], Followed::Done),
-            (Selection::Group, now(&pod("1", "Running")), Followed::Refused),
-            (Selection::Name, vec![], Followed::Refused),
+        let mut going = pod("1", "Running");
+        going["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        let not_found = || vec![answer("404 Not Found", &gone)];
+        // (the rung, how the request ended, how the pod was chosen, how it is by now, what comes of it)
+        for (rung, phase, by, now, expected) in [
+            ("pod", "Refused", Selection::Group, now(&pod("1", "Succeeded")), Followed::Done),
+            ("pod", "Refused", Selection::Group, now(&pod("2", "Running")), Followed::Done),
+            ("pod", "Refused", Selection::Group, not_found(), Followed::Done),
+            ("pod", "Refused", Selection::Group, now(&pod("1", "Running")), Followed::Refused),
+            ("pod", "Refused", Selection::Name, vec![], Followed::Refused),
+            ("pod", "Failed", Selection::Group, now(&going), Followed::Done),
+            ("pod", "Failed", Selection::Group, now(&pod("1", "Running")), Followed::NotDone),
+            ("pod", "Failed", Selection::Name, vec![], Followed::NotDone),
+            ("recreate", "Failed", Selection::Group, vec![], Followed::NotDone),
         ] {
-            let answers = vec![answer("201 Created", &refused), answer("200 OK", &list)];
+            let request = request(phase);
+            let list = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestartList",
+                "metadata": {"resourceVersion": "7"}, "items": [request]});
+            let answers = vec![answer("201 Created", &request), answer("200 OK", &list)];
             let config = api(answers.into_iter().chain(now).collect());
+            let args = parsed(&["rekindle", "restart", "deploy/web", "--rung", rung]);
             let followed = client::block_on(async {
                 let client = Client::try_from(config)?;
                 let lookup = Lookup { client, namespace: "shop".to_owned() };
                 let pod = serde_json::from_value(pod("1", "Running"))?;
                 let selected = Selected { pod, by };
-                one(&args(), &lookup, &selected, Together::OneByOne, &Screen::new(2)).await
+                one(&args, &lookup, &selected, Together::OneByOne, &Screen::new(2)).await
             });
-            assert_eq!(followed.unwrap(), expected, "{by:?}");
+            assert_eq!(followed.unwrap(), expected, "{rung} {phase} {by:?}");
         }
     }
 

@@ -206,7 +206,8 @@ fn passed_over(rung: RungArg, pod: &Pod) -> Option<&'static str> {
     (!is_placed && rung != RungArg::Rollback).then_some("it is not on a node yet")
 }
 
-fn makes_a_new_pod(rung: RungArg) -> bool {
+/// Whether who asks for it asks for another pod.
+pub(super) fn makes_a_new_pod(rung: RungArg) -> bool {
     match rung {
         RungArg::Container | RungArg::Containers | RungArg::Pod => false,
         RungArg::Recreate | RungArg::Reschedule | RungArg::Rollback => true,
