@@ -25,7 +25,7 @@ impl Server {
         };
         let number = self.find(&plan.slot);
         let Some(container) = number.and_then(|number| self.containers.get_mut(&number)) else {
-            return Err(super::no_such(&plan.slot));
+            return Err(super::containers::no_such(&plan.slot));
         };
         match container.stage {
             Stage::Created | Stage::Starting { .. } | Stage::Running { .. } => {}

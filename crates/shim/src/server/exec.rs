@@ -9,7 +9,8 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::{Server, Source};
+use super::Server;
+use super::source::Source;
 use crate::birth;
 use crate::container::{Stage, cause_of};
 use crate::launch;
@@ -81,7 +82,7 @@ impl Server {
     fn begin(&mut self, plan: &ExecPlan, files: Vec<OwnedFd>, seq: u64) -> Result<(), Failure> {
         let container = self.containers.values().find(|container| container.slot == plan.slot);
         let (Some(container), Some(sandbox)) = (container, &self.sandbox) else {
-            return Err(super::no_such(&plan.slot));
+            return Err(super::containers::no_such(&plan.slot));
         };
         if !matches!(container.stage, Stage::Running { .. }) {
             return Err(launch::not_running(&plan.slot));

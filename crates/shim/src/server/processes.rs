@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
-use super::{NOBODY, Next, Server, Source};
+use super::source::Source;
+use super::{NOBODY, Next, Server};
 use crate::birth::Birthplace;
 use crate::container::Stage;
 use crate::launch;

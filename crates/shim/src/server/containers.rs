@@ -1,0 +1,339 @@
+//! The containers: how each is made, started, listened to, reaped and forgotten.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+
+use super::mounts;
+use super::source::Source;
+use super::{Next, Server};
+use crate::container::{Container, Files, Stage, StatusPipe, Terminal};
+use crate::launch::{self, Launched};
+use crate::logs::{Log, Pipe, Stream};
+use crate::notes::note;
+use crate::problem::{Context, KILLED_UNREADY, errno_text};
+use crate::protocol::{
+    Answer, ContainerPlan, ExitCause, ExitRecord, Failure, FailureKind, Message,
+};
+use crate::report::Report;
+use crate::state_file::{self, StateFile};
+use crate::timestamp;
+
+impl Server {
+    pub(super) fn find(&self, slot: &str) -> Option<u32> {
+        self.containers.iter().find(|(_, container)| container.slot == slot).map(|(n, _)| *n)
+    }
+
+    /// `None`: answered by [`Self::read_status`] when the child is ready.
+    pub(super) fn create(
+        &mut self,
+        plan: &ContainerPlan,
+        seq: u64,
+    ) -> Result<Option<Answer>, Failure> {
+        let Some(sandbox) = &self.sandbox else {
+            return Err(Failure::new(FailureKind::State, "there is no sandbox yet"));
+        };
+        if !state_file::is_valid_slot(&plan.slot) {
+            let problem = format!("{:?} is no name for a container", plan.slot);
+            return Err(Failure::new(FailureKind::Config, problem));
+        }
+        if self.shutdown.is_some() {
+            return Err(Failure::new(FailureKind::State, "the sandbox is being taken away"));
+        }
+        let found = self.find(&plan.slot);
+        if let Some(container) = found.and_then(|number| self.containers.get_mut(&number)) {
+            return Ok(match container.stage {
+                Stage::Preparing => {
+                    container.waiting = Some(seq);
+                    None
+                }
+                Stage::Created
+                | Stage::Starting { .. }
+                | Stage::Running { .. }
+                | Stage::Exited(_) => Some(container.basis.created()),
+            });
+        }
+        let launched = launch::launch(plan, sandbox, self.birthplace(&plan.processes, sandbox)?)?;
+        // Files are made while the child is at work already: on a disk that takes about as long as a mount.
+        let number = self.next_number;
+        let files = Log::open(sandbox, &plan.log).and_then(|log| {
+            let state = StateFile::create(&self.dir, &plan.slot)
+                .setup(|| format!("make the state file of {}", plan.slot))?;
+            self.watch(number, &launched).setup(|| "watch the container".to_owned())?;
+            Ok(Files { log, state })
+        });
+        match files {
+            Ok(files) => {
+                self.next_number += 1;
+                self.containers.insert(number, Container::new(launched, files, plan, seq));
+                Ok(None)
+            }
+            Err(failure) => {
+                launched.abandon();
+                Err(failure)
+            }
+        }
+    }
+
+    fn watch(&self, number: u32, launched: &Launched) -> Result<(), Errno> {
+        let add = |fd: &OwnedFd, source: Source| {
+            epoll::add(&self.epoll, fd, source.pack(), EventFlags::IN)
+        };
+        let outputs = [(&launched.stdout, Stream::Stdout), (&launched.stderr, Stream::Stderr)];
+        add(&launched.pidfd, Source::Exit(number))
+            .and_then(|()| add(&launched.status, Source::Status(number)))
+            .and_then(|()| match &launched.builder {
+                Some(builder) => add(builder, Source::Builder(number)),
+                None => Ok(()),
+            })
+            .and_then(|()| {
+                outputs.into_iter().try_for_each(|(pipe, stream)| match pipe {
+                    Some(pipe) => add(pipe, Source::Output(number, stream)),
+                    None => Ok(()),
+                })
+            })
+    }
+
+    pub(super) fn reap_builder(&mut self, number: u32) {
+        // What it had to say came before.
+        self.read_status(number);
+        let container = self.containers.get_mut(&number);
+        if let Some(builder) = container.and_then(Container::reap_builder)
+            && let Err(errno) = epoll::delete(&self.epoll, &builder)
+        {
+            note(&format!("stop watching a builder: {}", errno_text(errno)));
+        }
+    }
+
+    /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed.
+    pub(super) fn start(&mut self, slot: &str, seq: u64) -> Option<Result<Answer, Failure>> {
+        let number = self.find(slot);
+        let Some(container) = number.and_then(|number| self.containers.get_mut(&number)) else {
+            return Some(Err(no_such(slot)));
+        };
+        let pid = container.pid;
+        match &container.stage {
+            Stage::Created => {
+                container.go();
+                container.waiting = Some(seq);
+                None
+            }
+            Stage::Preparing => {
+                let problem = format!("container {slot} is not ready yet");
+                Some(Err(Failure::new(FailureKind::State, problem)))
+            }
+            Stage::Starting { at_us: started_at_us } | Stage::Running { started_at_us } => {
+                Some(Ok(Answer::Started { pid, started_at_us: *started_at_us }))
+            }
+            Stage::Exited(exit) => Some(match exit.cause {
+                ExitCause::StartError => {
+                    Err(Failure::new(FailureKind::Start, exit.message.clone()))
+                }
+                ExitCause::Code(_)
+                | ExitCause::Signal(_)
+                | ExitCause::OomKilled
+                | ExitCause::Unknown => {
+                    Ok(Answer::Started { pid, started_at_us: exit.started_at_us })
+                }
+            }),
+        }
+    }
+
+    pub(super) fn signal(&mut self, slot: &str, signal: i32) -> Result<Answer, Failure> {
+        let container =
+            self.find(slot).and_then(|n| self.containers.get(&n)).ok_or_else(|| no_such(slot))?;
+        container.signal(signal).setup(|| format!("send signal {signal} to {slot}"))?;
+        Ok(Answer::Done)
+    }
+
+    /// `None`: answered by [`Self::reap`] when the process that was never started is gone.
+    pub(super) fn remove(&mut self, slot: &str, seq: u64) -> Result<Option<Answer>, Failure> {
+        if let Some(number) = self.find(slot)
+            && let Some(container) = self.containers.get_mut(&number)
+        {
+            match container.stage {
+                Stage::Exited(_) => drop(self.containers.remove(&number)),
+                Stage::Preparing | Stage::Created => {
+                    container.removal = Some(seq);
+                    container.signal(libc::SIGKILL).setup(|| format!("end {slot}"))?;
+                    return Ok(None);
+                }
+                Stage::Starting { .. } | Stage::Running { .. } => {
+                    let problem = format!("container {slot} has not ended");
+                    return Err(Failure::new(FailureKind::State, problem));
+                }
+            }
+        }
+        state_file::remove(&self.dir, slot).setup(|| format!("remove the state file of {slot}"))?;
+        Ok(Some(Answer::Done))
+    }
+
+    pub(super) fn pump(&mut self, number: u32, stream: Stream) {
+        let Some(container) = self.containers.get_mut(&number) else { return };
+        if container.pump(stream) == Pipe::Ended {
+            // Closing it takes it out of the epoll.
+            match stream {
+                Stream::Stdout => container.stdout = None,
+                Stream::Stderr => container.stderr = None,
+            }
+        }
+    }
+
+    /// What a terminal shows is its program's output.
+    fn watch_terminal(&mut self, number: u32) {
+        let Some(container) = self.containers.get(&number) else { return };
+        let Some(terminal) = &container.stdout else { return };
+        let source = Source::Output(number, Stream::Stdout).pack();
+        if let Err(errno) = epoll::add(&self.epoll, terminal, source, EventFlags::IN) {
+            note(&format!("watch the terminal of {}: {}", container.slot, errno_text(errno)));
+        }
+    }
+
+    pub(super) fn read_status(&mut self, number: u32) {
+        let Some(container) = self.containers.get_mut(&number) else { return };
+        match container.read_status() {
+            StatusPipe::Quiet => {}
+            StatusPipe::Said(Report::Ready(identity)) => {
+                container.basis.identity = identity;
+                let taken = container.take_terminal();
+                if taken == Terminal::Taken {
+                    self.watch_terminal(number);
+                }
+                let Some(container) = self.containers.get_mut(&number) else { return };
+                container.stage = Stage::Created;
+                if let Some(seq) = container.waiting.take() {
+                    let created = container.basis.created();
+                    self.answer(seq, Ok(created));
+                }
+            }
+            StatusPipe::Said(Report::Failed(failure)) => {
+                container.status = None;
+                match container.stage {
+                    Stage::Preparing | Stage::Created => self.forget_unready(number, failure),
+                    Stage::Starting { .. } | Stage::Running { .. } | Stage::Exited(_) => {
+                        self.end_by_start_error(number, failure);
+                    }
+                }
+            }
+            StatusPipe::Closed => {
+                container.status = None;
+                if let Stage::Starting { at_us: started_at_us } = container.stage {
+                    container.stage = Stage::Running { started_at_us };
+                    let answer = Answer::Started { pid: container.pid, started_at_us };
+                    let waiting = container.waiting.take();
+                    self.persist(number);
+                    if let Some(seq) = waiting {
+                        self.answer(seq, Ok(answer));
+                    }
+                    self.hold_mounts(number);
+                }
+            }
+        }
+    }
+
+    /// When there is time for it: nobody waits any more.
+    fn hold_mounts(&mut self, number: u32) {
+        let container = self.containers.get_mut(&number);
+        if let (Some(container), Some(sandbox)) = (container, &self.sandbox) {
+            container.mounts = mounts::open(sandbox, container.pid);
+        }
+    }
+
+    /// A preparation that failed leaves nothing behind.
+    fn forget_unready(&mut self, number: u32, failure: Failure) {
+        let Some(mut container) = self.containers.remove(&number) else { return };
+        drop(container.reap_builder());
+        // The child is on its way out; its closed pidfd leaves the epoll, and nobody else would reap it.
+        let options = rustix::process::WaitIdOptions::EXITED;
+        let child = rustix::process::WaitId::PidFd(container.pidfd.as_fd());
+        if let Err(errno) = rustix::process::waitid(child, options) {
+            note(&format!("reap {}: {}", container.slot, errno_text(errno)));
+        }
+        if let Some(seq) = container.waiting.take() {
+            self.answer(seq, Err(failure));
+        }
+        if let Some(seq) = container.removal.take() {
+            self.answer(seq, Ok(Answer::Done));
+        }
+    }
+
+    fn end_by_start_error(&mut self, number: u32, failure: Failure) {
+        let Some(container) = self.containers.get_mut(&number) else { return };
+        let now_us = timestamp::now_us();
+        container.stage = Stage::Exited(ExitRecord {
+            cause: ExitCause::StartError,
+            started_at_us: now_us,
+            finished_at_us: now_us,
+            message: failure.problem.clone(),
+            oom: None,
+        });
+        let waiting = container.waiting.take();
+        self.persist(number);
+        if let Some(seq) = waiting {
+            self.answer(seq, Err(failure));
+        }
+    }
+
+    /// Disk first, then the agent: an exit that was told is never forgotten.
+    pub(super) fn reap(&mut self, number: u32) -> Next {
+        self.read_status(number);
+        let Some(container) = self.containers.get_mut(&number) else { return Next::Continue };
+        let Some(exit) = container.reap(self.sandbox.as_ref()) else { return Next::Continue };
+        if let Err(errno) = epoll::delete(&self.epoll, &container.pidfd) {
+            note(&format!("stop watching {}: {}", container.slot, errno_text(errno)));
+        }
+        let lost_bytes = container.log.lost_bytes();
+        if lost_bytes > 0 {
+            note(&format!("{lost_bytes} bytes of {}'s output are lost", container.slot));
+        }
+        if let Some(mounts) = container.mounts.take() {
+            self.kept_mounts.keep(Instant::now(), mounts);
+        }
+        let slot = container.slot.clone();
+        let stage = std::mem::replace(&mut container.stage, Stage::Exited(exit.clone()));
+        match (stage, container.removal.take()) {
+            (Stage::Preparing | Stage::Created, Some(removal)) => {
+                self.forget_ended(number, "it was removed while it was being prepared");
+                self.answer(removal, Ok(Answer::Done));
+            }
+            (Stage::Preparing, None) => self.forget_ended(number, died_unready(exit.cause)),
+            (Stage::Exited(start_error), _) => container.stage = Stage::Exited(start_error),
+            (Stage::Created | Stage::Starting { .. } | Stage::Running { .. }, _) => {
+                self.persist(number);
+                self.send(&Message::Exited { slot, exit });
+            }
+        }
+        self.exit_when_done()
+    }
+
+    fn forget_ended(&mut self, number: u32, problem: &str) {
+        let container = self.containers.remove(&number);
+        if let Some(seq) = container.and_then(|mut container| container.waiting.take()) {
+            self.answer(seq, Err(Failure::new(FailureKind::Setup, problem)));
+        }
+    }
+
+    /// A disk that is full loses the record, not the exit: this process knows it still.
+    fn persist(&self, number: u32) {
+        let Some(container) = self.containers.get(&number) else { return };
+        let Some(phase) = container.phase() else { return };
+        if let Err(errno) = container.state.write(&phase) {
+            note(&format!("write the state of {}: {}", container.slot, errno_text(errno)));
+        }
+    }
+}
+
+fn died_unready(cause: ExitCause) -> &'static str {
+    match cause {
+        ExitCause::OomKilled => "its memory limit is too small to start anything",
+        ExitCause::Signal(_) | ExitCause::Code(_) | ExitCause::StartError | ExitCause::Unknown => {
+            KILLED_UNREADY
+        }
+    }
+}
+
+pub(super) fn no_such(slot: &str) -> Failure {
+    Failure::new(FailureKind::State, format!("there is no container {slot} in the sandbox"))
+}
