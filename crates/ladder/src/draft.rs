@@ -104,6 +104,12 @@ impl Draft {
         times.any(|time| Tick::from(time) == at)
     }
 
+    /// How long what failed now had been running.
+    pub(crate) fn note_last_run(&mut self, ran: Option<TickDuration>) {
+        let seconds = ran.map(TickDuration::as_secs);
+        self.ledger.last_run_seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok());
+    }
+
     /// The attempt that asked for this PodRestart was none, and its decision is none for a rung. Answers its rung, the first time.
     pub(crate) fn take_back(&mut self, pod_restart: &str) -> Option<Rung> {
         let mut decisions = self.ledger.decisions.iter_mut().flatten();

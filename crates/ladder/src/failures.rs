@@ -24,6 +24,8 @@ pub(crate) struct Failure<'a> {
     pub(crate) count: u32,
     /// What the last of them says.
     pub(crate) diagnosis: Diagnosis,
+    /// How long that attempt ran, if that is known.
+    pub(crate) ran: Option<TickDuration>,
 }
 
 /// Where counting begins.
@@ -88,11 +90,13 @@ fn of_container<'a>(
     if count == 0 {
         return None;
     }
-    let diagnosis = match newest_end {
-        Some(end) if newest_failed => evidence::of_end(end, Then::of(container, end), view.sandbox),
-        Some(_) | None => evidence::of_unseen(),
+    let (diagnosis, ran) = match newest_end {
+        Some(end) if newest_failed => {
+            (evidence::of_end(end, Then::of(container, end), view.sandbox), end.ran())
+        }
+        Some(_) | None => (evidence::of_unseen(), None),
     };
-    Some(Failure { part: Part::Container(container.name), count, diagnosis })
+    Some(Failure { part: Part::Container(container.name), count, diagnosis, ran })
 }
 
 /// How many ends of a container may have been before the window, when its pod is seen for the first time. Of an old pod the status

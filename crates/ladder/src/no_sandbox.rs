@@ -38,7 +38,7 @@ impl Decider<'_> {
         }
         let Situation { now, policy, peers, rollback, .. } = *self.situation;
         let diagnosis = evidence::of_no_sandbox();
-        let failure = Failure { part: Part::Pod, count: 1, diagnosis };
+        let failure = Failure { part: Part::Pod, count: 1, diagnosis, ran: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let (mut from, mut elsewhere, mut common) = (Rung::Recreate, None, None);
         match correlation::read(peers, policy) {

@@ -9,7 +9,7 @@ use rekindle_types::pods;
 use rekindle_types::reasons::waiting;
 use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{EndedByNode, Tick, span};
+use rekindle_types::{EndedByNode, Tick, TickDuration, span};
 
 /// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase says so when nothing of it runs any more.
 const POD_FAILED: &str = "PodFailed";
@@ -323,6 +323,11 @@ impl<'a> End<'a> {
             Some(EndedByNode::LivenessProbe { .. } | EndedByNode::StartupProbe { .. }) => true,
             Some(EndedByNode::PostStartHook) | None => false,
         }
+    }
+
+    /// How long it ran, to the second; absent of what never started.
+    pub(crate) fn ran(&self) -> Option<TickDuration> {
+        Some(self.finished_at?.since(self.started_at?))
     }
 
     fn of(terminated: &'a ContainerStateTerminated) -> Self {

@@ -80,6 +80,7 @@ impl Decider<'_> {
         self.draft.ledger.revision = revision.map(Cow::into_owned);
         if is_another {
             self.draft.ledger.in_vain = None;
+            self.draft.ledger.last_run_seconds = None;
             self.draft.ledger.failing_pod_uid = None;
             if self.draft.ledger.phase == Some(LedgerPhase::Exhausted) {
                 let policy = self.situation.policy;

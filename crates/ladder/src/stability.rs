@@ -1,7 +1,8 @@
-//! Running again: first settled, which is told, then as long as the window, which clears the ledger.
+//! Running again: first settled, and not to be disturbed; then for longer than what failed last, which is told; then as long as the window,
+//! which clears the ledger.
 
 use rekindle_types::reasons::event::LADDER_RECOVERED;
-use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
@@ -9,23 +10,32 @@ use crate::draft::{Draft, EXHAUSTED, Holds, RECOVERED};
 use crate::observation::PodView;
 use crate::{Policy, Severity, sentence};
 
-/// A pod whose containers have all been running this long, and are ready, has recovered for now. It is the kubelet's first delay
-/// between two restarts.
+/// A pod whose containers have all been running this long, and are ready, is left alone. It is the kubelet's first delay between two
+/// restarts.
 const SETTLED_AFTER: TickDuration = TickDuration::from_secs(10);
-
-/// How long everything has to run to be settled.
-pub(crate) fn settled_after(policy: &Policy) -> TickDuration {
-    SETTLED_AFTER.min(policy.window)
-}
 
 /// Whether everything has been running and ready for long enough not to be disturbed.
 pub(crate) fn is_settled(view: &PodView<'_>, policy: &Policy, now: Tick) -> bool {
-    is_well(view, policy.window, now)
+    has_been_up_for(SETTLED_AFTER.min(policy.window), view, now)
 }
 
-/// The same of a pod whose ladder has this window.
-pub(crate) fn is_well(view: &PodView<'_>, window: TickDuration, now: Tick) -> bool {
-    let enough = SETTLED_AFTER.min(window);
+/// Whether it has recovered as well: what fails twenty seconds after each start has not, ten seconds after one.
+pub(crate) fn has_outlived(
+    view: &PodView<'_>,
+    ledger: &RestartLedgerStatus,
+    window: TickDuration,
+    now: Tick,
+) -> bool {
+    has_been_up_for(recovers_after(ledger, window), view, now)
+}
+
+/// How long everything has to run until it has recovered: until it is settled, and twice as long as what failed last.
+pub(crate) fn recovers_after(ledger: &RestartLedgerStatus, window: TickDuration) -> TickDuration {
+    let last_run = ledger.last_run_seconds.map_or(TickDuration::ZERO, TickDuration::of_field);
+    SETTLED_AFTER.max(last_run.saturating_mul(2)).min(window)
+}
+
+fn has_been_up_for(enough: TickDuration, view: &PodView<'_>, now: Tick) -> bool {
     view.is_ready() && view.up_since().is_some_and(|since| now.since(since) >= enough)
 }
 
@@ -55,29 +65,33 @@ pub(crate) fn follow(
     }
     draft.wake(since + policy.window);
     if !is_settled(view, policy, now) {
-        draft.wake(since + settled_after(policy));
+        draft.wake(since + SETTLED_AFTER.min(policy.window));
         return;
     }
-    settle(draft, policy, since);
+    draft.ledger.held_by = None;
+    let message = sentence::running(policy, Attempts::of(&draft.ledger), since);
+    draft.ledger.message = Some(message.clone());
+    if has_outlived(view, &draft.ledger, policy.window, now) {
+        recover(draft, policy, &message);
+    } else {
+        draft.wake(since + recovers_after(&draft.ledger, policy.window));
+    }
 }
 
-fn settle(draft: &mut Draft, policy: &Policy, since: Tick) {
+fn recover(draft: &mut Draft, policy: &Policy, message: &str) {
     let climbed = Attempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container);
-    let message = sentence::running(policy, Attempts::of(&draft.ledger), since);
     let acted = match draft.ledger.phase {
         Some(LedgerPhase::Holding) => {
             draft.ledger.phase = Some(LedgerPhase::Climbing);
-            draft.ledger.held_by = None;
             true
         }
         Some(LedgerPhase::Exhausted) => true,
         Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => climbed,
     };
     if acted && !draft.has_condition(RECOVERED) {
-        draft.condition(RECOVERED, Holds::Yes, policy, &message);
-        draft.tell(Severity::Normal, LADDER_RECOVERED, &message);
+        draft.condition(RECOVERED, Holds::Yes, policy, message);
+        draft.tell(Severity::Normal, LADDER_RECOVERED, message);
     }
-    draft.ledger.message = Some(message);
 }
 
 /// What does not fail for the whole window has its attempts back. That it has recovered is told only when it says that it is ready.
@@ -98,6 +112,7 @@ fn clear(draft: &mut Draft, view: &PodView<'_>, policy: &Policy, since: Tick) {
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;
     draft.ledger.in_vain = None;
+    draft.ledger.last_run_seconds = None;
     draft.ledger.ladder_uid = None;
     draft.decide(LedgerPhase::Healthy, None, &message);
 }

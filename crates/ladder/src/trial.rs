@@ -2,7 +2,7 @@
 //! it helps, it is done for them too; when it does not, it is not done for any of them.
 //!
 //! ```text
-//!   attempt ──► on trial ── well for 10 s ──► helped
+//!   attempt ──► on trial ── has recovered ──► helped
 //!                  │  └──── failed again ───► in vain, until the ledger is cleared
 //!                  └─────── neither within ten minutes ──► nothing is known
 //! ```
@@ -53,7 +53,7 @@ pub fn tried(pod: &Pod, ledger: &RestartLedgerStatus, now: Tick, window: TickDur
     if failed_again || ledger.in_vain.is_some_and(|in_vain| in_vain >= rung) {
         return Tried::InVain(ledger.in_vain.map_or(rung, |in_vain| in_vain.max(rung)));
     }
-    if symptom.is_none() && stability::is_well(&PodView::of(pod), window, now) {
+    if symptom.is_none() && stability::has_outlived(&PodView::of(pod), ledger, window, now) {
         return Tried::Helped(rung);
     }
     let over_at = at + GIVEN_UP_AFTER;

@@ -31,6 +31,7 @@ fn over(ledger: &RestartLedgerStatus, why: &str, now: Tick) -> RestartLedgerStat
         pending_restart: None,
         failing_pod_uid: None,
         in_vain: None,
+        last_run_seconds: None,
         ladder_uid: None,
         stable_since: None,
         message: Some(why.to_owned()),

@@ -108,6 +108,11 @@ pub struct RestartLedgerStatus {
     /// The highest rung above Container after which a container failed again, since the ledger was cleared last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_vain: Option<Rung>,
+    /// How long what failed last had been running, in seconds; absent when that is not known, or when it was longer than the window. Nothing has
+    /// recovered before it has run for twice as long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub last_run_seconds: Option<i64>,
     /// The exhaustion that the webhook was told of last: when its condition became True.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhaustion_told_at: Option<Time>,
