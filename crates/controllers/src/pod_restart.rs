@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::held::Pod;
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
     ReplacementHold, ReplacementStep, Rung,
@@ -112,15 +113,17 @@ fn concerned_by_node(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 }
 
 /// The requests that a change of a pod concerns. The node answers for its pods; a request of its is ours only when its pod is
-/// gone.
+/// gone, which one of the same name that comes after it tells, too.
 fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     let pod = change.latest();
+    let uid = |object: Option<&Object>| object.map(|object| object.uid().to_owned());
+    let is_other_pod = uid(change.before.as_ref()) != uid(change.after.as_ref());
     let workload = owners::controller_of(pod.meta()).map(|_| owners::root_uid(view, pod));
     for object in view.in_namespace(Kind::PodRestart, &change.id.name.namespace) {
         let Object::PodRestart(restart) = object else { continue };
         let is_named = restart.spec.pod_name == change.id.name.name;
         let concerns = match carried_out_by(restart) {
-            CarriedOutBy::Node => is_named && change.is_removal(),
+            CarriedOutBy::Node => is_named && is_other_pod && !is_finished(restart),
             CarriedOutBy::Operator if kept::owed(restart).is_some() => is_named,
             CarriedOutBy::Operator if is_finished(restart) => false,
             CarriedOutBy::Operator => {
@@ -347,11 +350,24 @@ fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &m
 /// A request that was begun and whose pod is gone will not be finished.
 fn fail_abandoned(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     let pod_name = pod_of(restart);
-    if view.pod(&pod_name).is_none() {
-        plan.then(Write::CheckAbsent { id: ObjectId::new(Kind::Pod, pod_name.clone()), uid: None });
-        let message = format!("pod {pod_name} was deleted meanwhile");
-        plan.then(finish(restart, PodRestartPhase::Failed, message, now));
-    }
+    let begun_for = restart.pod_uid();
+    let message = match view.pod(&pod_name) {
+        None => format!("pod {pod_name} was deleted meanwhile"),
+        // another mirror shows the same pod
+        Some(pod) if is_mirror(pod.as_ref()) => return,
+        Some(pod) => {
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            match begun_for {
+                Some(begun_for) if begun_for != uid => {
+                    format!("pod {pod_name} was deleted meanwhile: the one of that name is another")
+                }
+                Some(_) | None => return,
+            }
+        }
+    };
+    let id = ObjectId::new(Kind::Pod, pod_name);
+    plan.then(Write::CheckAbsent { id, uid: begun_for.map(str::to_owned) });
+    plan.then(finish(restart, PodRestartPhase::Failed, message, now));
 }
 
 fn pod_of(restart: &PodRestart) -> NamespacedName {
@@ -371,6 +387,7 @@ fn again(
     let status = restart.status.get_or_insert_default();
     status.go_on(PodRestartPhase::Running, message, now.to_micro_time());
     status.started_at = started_at;
+    status.pod_uid.get_or_insert_with(|| replacement.pod_uid.clone());
     status.replacement = Some(replacement);
     Write::UpdateStatus(restart.into())
 }

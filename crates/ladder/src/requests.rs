@@ -27,12 +27,8 @@ pub(crate) struct Requests<'a> {
 
 impl<'a> Requests<'a> {
     pub(crate) fn of(now: Tick, pod_uid: &str, restarts: &[&'a PodRestart]) -> Self {
-        let is_for_pod = |r: &&&'a PodRestart| {
-            let replacement = r.status.as_ref().and_then(|status| status.replacement.as_ref());
-            let taken_up = replacement.map(|replacement| replacement.pod_uid.as_str());
-            taken_up.or(r.spec.pod_uid.as_deref()).is_none_or(|uid| uid == pod_uid)
-        };
-        Self { list: restarts.iter().filter(is_for_pod).copied().collect(), now }
+        let list = restarts.iter().filter(|restart| restart.is_for(pod_uid)).copied().collect();
+        Self { list, now }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

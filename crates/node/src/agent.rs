@@ -24,7 +24,8 @@ use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
 use crate::pods::{
-    Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Resolvers, Rules, sandbox_network_ids,
+    Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Resolvers, Rules, TakenUp,
+    sandbox_network_ids,
 };
 use crate::register::{Fitness, Heartbeat, MachineFacts};
 use crate::shutdown::ShutdownPolicy;
@@ -187,6 +188,7 @@ fn context<R: Runtime, N: PodNetwork>(
         objects: ObjectCache::new(client.clone()),
         recorder: Recorder::start(client.clone(), &config.name, config.clock),
         index: PodIndex::default(),
+        taken_up: TakenUp::default(),
         counters: Arc::new(Counters::default()),
         images: NodeImages::new(config.max_parallel_image_pulls),
         allocatable: machine.allocatable(),

@@ -14,7 +14,7 @@ use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
-use crate::pods::{NodeRoom, PodIndex, Recorder, Resolvers};
+use crate::pods::{NodeRoom, PodIndex, Recorder, Resolvers, TakenUp};
 use crate::users::PodUsers;
 
 /// Shared by the tasks of one node agent.
@@ -29,6 +29,8 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) objects: Arc<ObjectCache>,
     pub(crate) recorder: Recorder,
     pub(crate) index: PodIndex,
+    /// Which of its pods has which request to restart it.
+    pub(crate) taken_up: TakenUp,
     pub(crate) counters: Arc<Counters>,
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,

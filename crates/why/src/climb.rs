@@ -109,9 +109,15 @@ enum Stand<'a> {
     CarriedOut(Option<&'a str>),
 }
 
-/// The restart that was asked for and is not over: of several the one that is furthest.
-fn under_way(restarts: &[PodRestart]) -> Option<(&PodRestart, Stand<'_>)> {
-    let open = restarts.iter().filter_map(|restart| {
+/// The restart that was asked for and is not over: of several the one that is furthest. One in place that was taken up for an earlier pod of the
+/// name is none of this one.
+fn under_way(evidence: &PodEvidence) -> Option<(&PodRestart, Stand<'_>)> {
+    let uid = evidence.pod.metadata.uid.as_deref().unwrap_or_default();
+    let is_of_pod = |restart: &&PodRestart| match restart.spec.rung().carried_out_by() {
+        CarriedOutBy::Node => restart.is_for(uid),
+        CarriedOutBy::Operator => true,
+    };
+    let open = evidence.restarts.iter().filter(is_of_pod).filter_map(|restart| {
         let status = restart.status.as_ref();
         let words = status.and_then(|status| status.message.as_deref());
         let stand = match status.and_then(|status| status.phase) {
@@ -139,7 +145,7 @@ fn under_way(restarts: &[PodRestart]) -> Option<(&PodRestart, Stand<'_>)> {
 
 /// What would let a restart go on that was asked for.
 pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
-    let (restart, stand) = under_way(&evidence.restarts)?;
+    let (restart, stand) = under_way(evidence)?;
     match stand {
         Stand::CarriedOut(_) => None,
         Stand::NotTakenUp(_) => Some(match restart.spec.rung().carried_out_by() {
@@ -177,7 +183,7 @@ fn of_hold(by: ReplacementHold) -> Option<&'static str> {
 
 /// What comes next: a restart that is asked for, the ladder's next attempt, or the end of a container's back-off.
 pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) -> Option<Next> {
-    if let Some((restart, stand)) = under_way(&evidence.restarts) {
+    if let Some((restart, stand)) = under_way(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         let what = match stand {
             Stand::NotTakenUp(words) => with_words("is not taken up yet", words),

@@ -102,3 +102,22 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
         assert_eq!(added, Vec::from_iter(helps), "{rung}: {:?}", account.advice);
     }
 }
+
+#[test]
+fn a_restart_that_was_taken_up_for_an_earlier_pod_of_the_name_is_not_what_comes_next() {
+    let next = |uid: &str| {
+        let mut evidence = evidence(crashed(3, json!({})), vec![]);
+        let uid = match uid {
+            "own" => evidence.pod.metadata.uid.clone(),
+            other => Some(other.to_owned()),
+        };
+        let restart = json!({
+            "metadata": {"name": "web-1", "creationTimestamp": "2026-11-21T11:58:00Z"},
+            "spec": {"podName": "web"}, "status": {"phase": "Running", "podUID": uid}
+        });
+        evidence.restarts = vec![serde_json::from_value::<PodRestart>(restart).unwrap()];
+        of_pod(&evidence, NOW).next.map(|next| next.what).unwrap_or_default()
+    };
+    assert!(next("own").contains("web-1"), "{}", next("own"));
+    assert!(!next("earlier").contains("web-1"), "{}", next("earlier"));
+}

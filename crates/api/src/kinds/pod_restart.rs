@@ -97,6 +97,10 @@ impl ApiKind for PodRestart {
         if text(message).len() > MESSAGE_BYTES_MAX {
             errors.push(FieldError::too_long("status.message", MESSAGE_BYTES_MAX));
         }
+        let taken_up = self.status.as_ref().and_then(|status| status.pod_uid.as_ref());
+        if text(taken_up).chars().count() > UID_CHARACTERS_MAX {
+            errors.push(FieldError::too_many_characters("status.podUID", UID_CHARACTERS_MAX));
+        }
         let steps = self.status.as_ref().map_or(0, |status| status.steps.len());
         if steps > RESTART_STEPS_MAX {
             errors.push(FieldError::too_many("status.steps", RESTART_STEPS_MAX));
@@ -121,6 +125,13 @@ impl ApiKind for PodRestart {
         if let Some(before) = before.filter(|before| phase_of(self) != Some(*before)) {
             let detail = format!("the request is over: it stays {before:?}");
             errors.push(FieldError::forbidden("status.phase", detail));
+        }
+        // a request is carried out for one pod, whoever comes to have its name
+        let taken_up = |restart: &Self| restart.status.as_ref().and_then(|s| s.pod_uid.clone());
+        let before = taken_up(old);
+        if before.is_some() && taken_up(self) != before {
+            let detail = "the request was taken up for another pod";
+            errors.push(FieldError::forbidden("status.podUID", detail));
         }
         errors
     }
@@ -178,6 +189,23 @@ mod tests {
             (Some("Withdrawn"), None, false),
         ] {
             let errors = at(after, "now").validate_update(&at(before, "before"));
+            assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn the_pod_that_it_was_taken_up_for_stays_that_one() {
+        let of = |uid: Option<&str>| -> PodRestart {
+            let status = json!({"phase": "Running", "podUID": uid});
+            serde_json::from_value(json!({"spec": {"podName": "web"}, "status": status})).unwrap()
+        };
+        for (before, after, is_taken) in [
+            (None, Some("a"), true),
+            (Some("a"), Some("a"), true),
+            (Some("a"), Some("b"), false),
+            (Some("a"), None, false),
+        ] {
+            let errors = of(after).validate_update(&of(before));
             assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
         }
     }

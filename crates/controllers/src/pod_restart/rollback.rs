@@ -37,7 +37,8 @@ pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Pl
 
 fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     let name = pod_of(restart);
-    let owner = view.pod(&name).and_then(|pod| owners::controller_of(&pod.metadata));
+    let pod = view.pod(&name);
+    let owner = pod.and_then(|pod| owners::controller_of(&pod.metadata));
     let from = owner.and_then(|owner| match view.by_uid(&owner.uid) {
         Some(Object::ReplicaSet(set)) => Some(set),
         _ => None,
@@ -54,6 +55,7 @@ fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     let text = |name: &Option<String>| name.clone().unwrap_or_default();
     let mut restart = restart.as_ref().clone();
     let status = restart.status.get_or_insert_default();
+    status.pod_uid = pod.and_then(|pod| pod.metadata.uid.clone());
     let message = format!(
         "rolling Deployment {} back to revision {}",
         text(&target.deployment.metadata.name),

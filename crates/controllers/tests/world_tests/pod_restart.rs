@@ -87,6 +87,38 @@ fn a_request_for_a_pod_on_a_node_is_the_nodes_until_the_pod_goes() {
     assert_eq!(status.message.as_deref(), Some("pod shop/web was deleted meanwhile"));
 }
 
+/// As of a StatefulSet: the next pod of the name is not what the request was begun for, and takes no more of any budget for it.
+#[test]
+fn a_request_whose_pod_made_room_for_another_of_its_name_is_failed() {
+    for named in ["spec", "status"] {
+        let mut world = World::with_node();
+        let web = world.create(pod("web", json!({})));
+        world.converge();
+        let first = world.api.objects[&web].uid().to_owned();
+        let mut asked = restart("again", json!({"podName": "web"}));
+        if named == "spec" {
+            asked["spec"]["podUID"] = json!(first);
+        }
+        let request = world.create(asked);
+        world.api.change(&request, |r| {
+            r["status"] = json!({"phase": "Running"});
+            r[named]["podUID"] = json!(first);
+        });
+        world.settle();
+        // both are seen at once: the name is never free
+        world.api.user_deletes(&web, Propagation::Default);
+        world.kubelet();
+        world.create(pod("web", json!({})));
+        world.settle();
+        let status = status(&world, &request);
+        assert_eq!(status.phase, Some(PodRestartPhase::Failed), "{named}");
+        assert_eq!(
+            status.message.as_deref(),
+            Some("pod shop/web was deleted meanwhile: the one of that name is another")
+        );
+    }
+}
+
 #[test]
 fn a_request_seen_before_its_pod_is_not_refused() {
     let mut world = World::with_node();

@@ -499,6 +499,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             self.tell(&uid, Input::Restart(restart.clone()));
         }
         if is_settled(&restart) {
+            self.node.taken_up.forget(&id);
             self.restarts.remove(&id);
         } else {
             self.restarts.insert(id, restart);
@@ -511,6 +512,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         {
             self.tell(&uid, Input::RestartForgotten(id.to_owned()));
         }
+        self.node.taken_up.forget(id);
     }
 
     /// The pod that a request means. While an old pod of the name still ends, it is the new one.
@@ -534,9 +536,9 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     /// Whether a request is for this very pod. That a pod does not exist, or has another UID, is for the controllers to say.
     fn is_for(&self, restart: &PodRestart, pod: &PodRef) -> bool {
-        let same_uid = |uid: &String| self.node.index.resolve(&PodUid(uid.clone())) == pod.uid;
+        let same_uid = |uid: &str| self.node.index.resolve(&PodUid(uid.to_owned())) == pod.uid;
         restart.metadata.namespace.as_deref() == Some(&pod.namespace)
             && restart.spec.pod_name == pod.name
-            && restart.spec.pod_uid.as_ref().is_none_or(same_uid)
+            && restart.pod_uid().is_none_or(same_uid)
     }
 }

@@ -1,12 +1,12 @@
 //! PodRestarts: from the API object to the core's request, and the core's reports into the object's status.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus};
+use rekindle_types::{PodUid, Tick};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -19,9 +19,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The report after this one. A step that was told already is not told again: the core repeats itself after a crash.
-    fn next(&self, phase: PodRestartPhase, message: String, at: Tick) -> Self {
+    /// The report after this one, about this pod. A step that was told already is not told again: the core repeats itself after a crash.
+    fn next(&self, pod: Option<&str>, phase: PodRestartPhase, message: String, at: Tick) -> Self {
         let mut status = self.status.clone();
+        if status.pod_uid.is_none() {
+            status.pod_uid = pod.map(str::to_owned);
+        }
         if status.steps.iter().any(|step| step.phase == phase && step.message == message) {
             status.stand(phase, message, &at.to_micro_time());
         } else {
@@ -46,9 +49,29 @@ pub(crate) fn is_settled(restart: &PodRestart) -> bool {
     restart.status.as_ref().and_then(|status| status.phase).is_some_and(PodRestartPhase::is_final)
 }
 
+/// Which pod of this node each open request was given to. Its object says so too, but not before it is written and seen again: a pod
+/// that has come by then in the place of the first one of its name would be restarted a second time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TakenUp(Arc<Mutex<BTreeMap<String, PodUid>>>);
+
+impl TakenUp {
+    /// Takes a request up for a pod; false when another pod has it.
+    fn take(&self, id: &str, pod: &PodUid) -> bool {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.entry(id.to_owned()).or_insert_with(|| pod.clone()) == pod
+    }
+
+    /// The request is over, or gone.
+    pub(crate) fn forget(&self, id: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+}
+
 /// Writes the reports of one pod's restarts.
 pub(crate) struct RestartReporter {
     client: Client,
+    pod: PodUid,
+    taken_up: TakenUp,
     known: BTreeMap<String, Known>,
 }
 
@@ -58,22 +81,29 @@ struct Known {
 }
 
 impl RestartReporter {
-    /// Knows of no restart yet.
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, known: BTreeMap::new() }
+    /// Of this pod, which knows of no restart yet.
+    pub(crate) fn new(client: Client, pod: PodUid, taken_up: TakenUp) -> Self {
+        Self { client, pod, taken_up, known: BTreeMap::new() }
     }
 
-    /// Remembers which object reports of `id` belong to; false when it was known already.
+    /// Remembers which object reports of `id` belong to; false when it was known already, or another pod has taken it up.
     pub(crate) fn register(&mut self, id: &str, restart: Arc<PodRestart>) -> bool {
-        if self.known.contains_key(id) {
+        if self.known.contains_key(id) || !self.taken_up.take(id, &self.pod) {
             return false;
         }
         self.known.insert(id.to_owned(), Known { restart, reports: None });
         true
     }
 
-    /// Hands in the newest report; a final one is the last.
-    pub(crate) fn report(&mut self, id: &str, phase: PodRestartPhase, message: String, at: Tick) {
+    /// Hands in the newest report; a final one is the last. `shown_as` is the UID of the pod in the API, when that is known.
+    pub(crate) fn report(
+        &mut self,
+        id: &str,
+        shown_as: Option<&str>,
+        phase: PodRestartPhase,
+        message: String,
+        at: Tick,
+    ) {
         let Some(known) = self.known.get_mut(id) else {
             // the object was deleted while the restart went on: there is nobody left to tell
             tracing::debug!(restart = id, ?phase, "report of a restart whose object is not known");
@@ -82,7 +112,7 @@ impl RestartReporter {
         let before = known.reports.as_ref().and_then(|reports| reports.borrow().value.clone());
         let before = before
             .unwrap_or_else(|| Report { status: known.restart.status.clone().unwrap_or_default() });
-        let report = before.next(phase, message, at);
+        let report = before.next(shown_as, phase, message, at);
         let client = self.client.clone();
         let restart = known.restart.clone();
         let reports = known.reports.get_or_insert_with(|| start_writer(client, &restart));
@@ -128,7 +158,7 @@ async fn write(
     uid: Option<String>,
     report: &Report,
 ) -> WriteOutcome {
-    let patch = json!({
+    let mut patch = json!({
         "metadata": { "uid": uid },
         "status": {
             "phase": report.status.phase,
@@ -139,6 +169,10 @@ async fn write(
             "steps": report.status.steps,
         },
     });
+    // a null would take away what an earlier agent has said
+    if let Some(pod) = &report.status.pod_uid {
+        patch["status"]["podUID"] = json!(pod);
+    }
     match api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(_) => WriteOutcome::Written,
         Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => {
@@ -161,14 +195,15 @@ mod tests {
     #[test]
     fn each_step_is_told_once_with_its_time_also_when_the_core_repeats_itself() {
         let at = |seconds| Tick::ZERO + TickDuration::from_secs(seconds);
-        let running = PodRestartPhase::Running;
-        let mut report = Report::default().next(running, "stopping".to_owned(), at(1));
-        report = report.next(running, "starting".to_owned(), at(2));
-        report = report.next(running, "stopping".to_owned(), at(1));
-        report = report.next(PodRestartPhase::Succeeded, "running".to_owned(), at(3));
+        let (running, pod) = (PodRestartPhase::Running, Some("u"));
+        let mut report = Report::default().next(pod, running, "stopping".to_owned(), at(1));
+        report = report.next(pod, running, "starting".to_owned(), at(2));
+        report = report.next(pod, running, "stopping".to_owned(), at(1));
+        report = report.next(pod, PodRestartPhase::Succeeded, "running".to_owned(), at(3));
         let told: Vec<_> =
             report.status.steps.iter().map(|s| (s.message.as_str(), Tick::from(&s.at))).collect();
         assert_eq!(told, [("stopping", at(1)), ("starting", at(2)), ("running", at(3))]);
+        assert_eq!(report.status.pod_uid.as_deref(), pod);
         assert_eq!(report.status.started_at, Some(at(1).to_time()));
         assert_eq!(report.status.finished_at, Some(at(3).to_time()));
     }

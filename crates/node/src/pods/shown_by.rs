@@ -61,6 +61,14 @@ impl ShownBy {
         }
     }
 
+    /// The UID of that object; none while no mirror is there.
+    pub(super) fn uid(&self, pod: &PodRef) -> Option<String> {
+        match self {
+            Self::Itself(_) => Some(pod.uid.0.clone()),
+            Self::Mirror(keeper) => keeper.uid(),
+        }
+    }
+
     /// The pod was seen as this; a mirror is seen by its keeper.
     pub(super) fn observe(&self, pod: &Pod) {
         match self {

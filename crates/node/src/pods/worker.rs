@@ -183,7 +183,11 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let objects = node.objects.subscribe(pod_references(&pod), objects_changed.clone());
         Self {
             shown_by: ShownBy::start(&node, &pod_ref, &pod, source),
-            restarts: RestartReporter::new(node.client.clone()),
+            restarts: RestartReporter::new(
+                node.client.clone(),
+                pod_ref.uid.clone(),
+                node.taken_up.clone(),
+            ),
             objects: Arc::new(objects),
             objects_changed,
             volumes: VolumeWork::new(updates.clone()),
@@ -298,7 +302,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 }
                 Action::ReportRestart { id, phase, message, at } => {
                     if self.mode == Mode::Serving {
-                        self.restarts.report(&id, phase, message, at);
+                        let shown_as = self.shown_by.uid(&self.pod_ref);
+                        self.restarts.report(&id, shown_as.as_deref(), phase, message, at);
                     }
                 }
                 Action::RequestResources(request) => {

@@ -64,6 +64,11 @@ impl MirrorKeeper {
         self.status.send_replace((status, urgency));
     }
 
+    /// The UID of the mirror, while there is one.
+    pub(crate) fn uid(&self) -> Option<String> {
+        self.mirror.borrow().as_ref()?.metadata.uid.clone()
+    }
+
     /// The static pod is over for good, and with it what shows it.
     pub(crate) async fn delete(&self) {
         self.task.abort();

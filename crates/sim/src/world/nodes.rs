@@ -316,7 +316,9 @@ impl World {
         let object = NamespacedName::of(&restart.metadata);
         let name = NamespacedName::new(object.namespace.as_str(), restart.spec.pod_name.as_str());
         let Some(uid) = self.pods_by_name.get(&name).cloned() else { return };
-        let Some(request) = RestartRequest::of(restart) else { return };
+        let Some(request) = RestartRequest::of(restart).filter(|_| restart.is_for(&uid)) else {
+            return;
+        };
         if !self.pods.get(&uid).is_some_and(|pod| self.hears(&pod.node)) {
             return;
         }
@@ -472,7 +474,7 @@ impl World {
         }
         let Some((namespace, name)) = pod.requests.get(&report.id).cloned() else { return };
         let id = ObjectId::new(Kind::PodRestart, NamespacedName::new(namespace, name));
-        let mut status = json!({"phase": report.phase, "message": report.message});
+        let mut status = json!({"phase": report.phase, "message": report.message, "podUID": uid});
         let reached = if report.phase.is_final() { "finishedAt" } else { "startedAt" };
         status[reached] = json!(report.at.to_time());
         self.trace.add(self.now, &format!("{id}: {:?} {}", report.phase, report.message));

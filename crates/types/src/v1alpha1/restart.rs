@@ -38,6 +38,23 @@ pub struct PodRestart {
 api_object!(PodRestart, "PodRestart", "PodRestartList", "podrestarts");
 
 impl PodRestart {
+    /// The UID of the pod that it is for: the one that it was taken up for, else the one that it names. None while any pod of its name
+    /// may be meant.
+    pub fn pod_uid(&self) -> Option<&str> {
+        let status = self.status.as_ref();
+        let taken_up = status.and_then(|status| status.pod_uid.as_deref());
+        // an earlier version says it of replacements alone
+        let replaced = status.and_then(|status| status.replacement.as_ref());
+        taken_up
+            .or(replaced.map(|replacement| replacement.pod_uid.as_str()))
+            .or(self.spec.pod_uid.as_deref())
+    }
+
+    /// Whether the pod of its name that has this UID is meant, or may be.
+    pub fn is_for(&self, pod_uid: &str) -> bool {
+        self.pod_uid().is_none_or(|uid| uid == pod_uid)
+    }
+
     /// True when it is over, and the pod was not touched.
     pub fn did_nothing(&self) -> bool {
         match self.status.as_ref().and_then(|status| status.phase) {
@@ -148,11 +165,17 @@ pub const RESTART_GIVEN_UP_AFTER: TickDuration = TickDuration::from_secs(600);
 /// How a restart went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartStatus")]
+#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartStatus", extend("x-kubernetes-validations" = [
+    {"rule": schema_rules::TAKEN_UP_RULE, "message": schema_rules::TAKEN_UP_MESSAGE, "fieldPath": ".podUID"}
+]))]
 pub struct PodRestartStatus {
     /// Where it is. Absent while nobody has taken it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodRestartPhase>,
+    /// The UID of the pod that it was taken up for. Never changed: a later pod of the same name is left alone.
+    #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub pod_uid: Option<String>,
     /// What happened, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

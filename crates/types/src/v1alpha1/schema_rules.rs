@@ -48,6 +48,12 @@ pub(super) const AVOIDANCE_RULE: &str =
 /// What it says.
 pub(super) const AVOIDANCE_MESSAGE: &str = "may only be set on the rung Reschedule";
 
+/// Of the status of a request: which pod it was taken up for.
+pub(super) const TAKEN_UP_RULE: &str =
+    "!has(oldSelf.podUID) || (has(self.podUID) && self.podUID == oldSelf.podUID)";
+/// What it says.
+pub(super) const TAKEN_UP_MESSAGE: &str = "the request was taken up for another pod";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -271,6 +271,8 @@ fn what_two_fields_say_together_is_in_the_rules_of_the_schema() {
     assert!(of_spec.contains(&of_container), "{of_spec:?}");
     assert_eq!(at(restart, ".spec.containerName")["maxLength"], 63);
     assert!(of_spec.contains(&("self == oldSelf", "", "")), "{of_spec:?}");
+    let of_status = rules(at(restart, ".status"));
+    assert!(of_status.iter().any(|rule| rule.0.contains("oldSelf.podUID")), "{of_status:?}");
     let selector = at(ladder, ".spec.selector");
     assert_eq!(rules(selector).len(), 1);
     assert_eq!(rules(selector)[0].2, "FieldValueRequired");

@@ -187,8 +187,8 @@ fn asks_for_the_same(there: &PodRestart, request: &PodRestart) -> bool {
     let replacement = there.status.as_ref().and_then(|status| status.replacement.as_ref());
     let new_pod = replacement.and_then(|replacement| replacement.new_pod_uid.as_ref());
     let pod = request.spec.pod_uid.as_ref();
-    let is_of_pod = there.spec.pod_uid.as_ref().is_none_or(|uid| Some(uid) == pod)
-        || new_pod.is_some_and(|uid| Some(uid) == pod);
+    let is_of_pod =
+        pod.is_none_or(|uid| there.is_for(uid)) || new_pod.is_some_and(|uid| Some(uid) == pod);
     is_of_pod && asked(there) == asked(request)
 }
 
@@ -271,6 +271,8 @@ mod tests {
             (json!({"podUID": "0"}), json!({}), false),
             (json!({"podUID": "0"}), led_to("1"), true),
             (json!({"podUID": "0"}), led_to("2"), false),
+            (json!({"podUID": null}), json!({"podUID": "1"}), true),
+            (json!({"podUID": null}), json!({"podUID": "0"}), false),
             (json!({"podName": "web-1"}), json!({}), false),
             (json!({"rung": "Container"}), json!({}), false),
             (json!({"gracePeriodSeconds": 6}), json!({}), false),

@@ -68,6 +68,64 @@ async fn a_restart_for_another_uid_is_left_to_the_controllers() {
     assert_eq!(world.machine.starts("app"), 2);
 }
 
+/// Waits until a further request of the same pod is done: those before it were seen.
+async fn until_restarted(world: &World, name: &str, rung: Rung) {
+    world.api.create("podrestarts", &restart(name, "web", rung));
+    let phase = |api: &FakeApi| api.get("podrestarts", name).unwrap()["status"]["phase"].clone();
+    world.api.until("done", |api| phase(api) == "Succeeded").await;
+}
+
+/// As a StatefulSet makes it.
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_was_begun_is_not_done_to_the_next_pod_of_that_name() {
+    let world = World::new();
+    world.machine.stubborn("app");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    let first = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
+    world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
+    let again = |api: &FakeApi| api.get("podrestarts", "again").unwrap()["status"].clone();
+    world.api.until("begun", |api| again(api)["phase"] == "Running").await;
+    assert_eq!(again(&world.api)["podUID"], first);
+    world.crash(agent);
+
+    world.api.remove("pods", "web");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    world.api.fail_next("GET podrestarts", 2); // it runs before they are seen
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    until_restarted(&world, "this", Rung::Container).await;
+    assert_eq!(world.machine.starts("app"), 3, "one of each pod, and one that was asked for");
+    assert_eq!(world.machine.count("sandbox"), 2);
+    world.api.until("over with its pod", |api| again(api)["phase"] == "Failed").await;
+    assert_eq!(again(&world.api)["podUID"], first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_whose_beginning_could_not_be_written_is_not_done_to_the_next_pod_either() {
+    let world = World::new();
+    world.machine.stubborn("app");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let first = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
+    world.api.fail_next("PATCH podrestarts", 1000);
+    world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
+    world.machine.until("begun", |machine| machine.count("signal app") == 1).await;
+
+    world.api.remove("pods", "web");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    world.until_running("web").await;
+    world.machine.until("the first is over", |machine| machine.sandboxes().len() == 1).await;
+    world.api.fail_next("PATCH podrestarts", 0);
+    until_restarted(&world, "this", Rung::Container).await;
+    assert_eq!(world.machine.starts("app"), 3, "one of each pod, and one that was asked for");
+    let again = |api: &FakeApi| api.get("podrestarts", "again").unwrap()["status"].clone();
+    world.api.until("told", |api| again(api)["phase"] == "Failed").await;
+    assert_eq!(again(&world.api)["podUID"], first);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_of_a_pod_that_has_ended_is_refused() {
     let world = World::new();

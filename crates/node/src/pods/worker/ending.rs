@@ -146,7 +146,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             let phase = self.core.status().phase.clone().unwrap_or_default();
             let message = format!("pod {} has finished (phase {phase})", self.pod_ref);
             let now = self.node.clock.now();
-            self.restarts.report(&request.id, PodRestartPhase::Refused, message, now);
+            let (shown_as, phase) = (self.shown_by.uid(&self.pod_ref), PodRestartPhase::Refused);
+            self.restarts.report(&request.id, shown_as.as_deref(), phase, message, now);
         }
     }
 }
