@@ -1,9 +1,9 @@
 //! What a ladder's pods take of its budget, and when there is room again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_types::v1alpha1::{
-    HoldReason, PodRestart, RESTART_GIVEN_UP_AFTER, RestartLedgerStatus, Rung,
+    HoldReason, PodRestart, RESTART_GIVEN_UP_AFTER, RestartLedger, RestartLedgerStatus, Rung,
 };
 use rekindle_types::{Tick, TickDuration};
 
@@ -19,7 +19,7 @@ pub(crate) const GIVEN_UP_AFTER: TickDuration = RESTART_GIVEN_UP_AFTER;
 /// What other pods of the ladder take of its budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Restarts under way: since when each, the oldest first.
+    /// Pods with restarts under way: since when the last of them, the oldest first.
     pub under_way: Vec<Tick>,
     /// When restarts above Container were decided, or went on after they were held back, within the last minute; the oldest first.
     pub decided: Vec<Tick>,
@@ -125,9 +125,10 @@ impl Occupancy {
     pub fn of<'a>(
         now: Tick,
         restarts: impl Iterator<Item = &'a PodRestart>,
-        ledgers: impl Iterator<Item = &'a RestartLedgerStatus>,
+        ledgers: impl Iterator<Item = &'a RestartLedger>,
     ) -> Self {
         let mut occupancy = Occupancy::default();
+        let mut pods = Pods::default();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         for restart in restarts {
             let phase = restart.status.as_ref().and_then(|status| status.phase);
@@ -135,18 +136,20 @@ impl Occupancy {
             let is_final = phase.is_some_and(|phase| phase.is_final());
             let stage = Stage::of(restart);
             let since = stage.takes_room_since(now).filter(|_| !is_final);
-            occupancy.under_way.extend(since.filter(|since| now.since(*since) < GIVEN_UP_AFTER));
+            if let Some(since) = since.filter(|since| now.since(*since) < GIVEN_UP_AFTER) {
+                pods.note(new_pod_of(restart).unwrap_or(&restart.spec.pod_name), since);
+            }
             occupancy.decided.extend(stage.went_on_at().filter(|at| now.since(*at) < MINUTE));
         }
         for ledger in ledgers {
-            let last = occupancy.add_decided(now, ledger);
-            let since = last.unwrap_or(now);
-            let unseen = ledger.pending_restart.as_deref().is_some_and(|name| !seen.contains(name));
+            let Some(status) = &ledger.status else { continue };
+            let since = occupancy.add_decided(now, status).unwrap_or(now);
+            let unseen = status.pending_restart.as_deref().is_some_and(|name| !seen.contains(name));
             if unseen && now.since(since) < GIVEN_UP_AFTER {
-                occupancy.under_way.push(since);
+                pods.note(&ledger.spec.pod_name, since);
             }
         }
-        occupancy.under_way.sort_unstable();
+        occupancy.under_way = pods.since();
         occupancy.decided.sort_unstable();
         occupancy
     }
@@ -179,6 +182,31 @@ impl Occupancy {
         }
         Room::Free
     }
+}
+
+/// Pods with restarts under way, by their names. Requests of one pod follow each other, and one that lost its place to the next is not over
+/// before that one is: together they take one replica down, until the last of them is over.
+#[derive(Debug, Default)]
+pub(crate) struct Pods<'a>(BTreeMap<&'a str, Tick>);
+
+impl<'a> Pods<'a> {
+    /// A restart of this pod is under way since then.
+    pub(crate) fn note(&mut self, pod_name: &'a str, since: Tick) {
+        let last = self.0.entry(pod_name).or_insert(since);
+        *last = since.max(*last);
+    }
+
+    /// Since when the last one of each pod is, the oldest first.
+    pub(crate) fn since(self) -> Vec<Tick> {
+        let mut since: Vec<Tick> = self.0.into_values().collect();
+        since.sort_unstable();
+        since
+    }
+}
+
+/// The pod that has taken the place of the one that a request replaces.
+pub(crate) fn new_pod_of(restart: &PodRestart) -> Option<&String> {
+    restart.status.as_ref()?.replacement.as_ref()?.new_pod_name.as_ref()
 }
 
 fn count(limit: u32) -> usize {

@@ -86,6 +86,7 @@ struct Request {
     pod_name: String,
     ladder: Option<String>,
     stage: Stage,
+    new_pod_name: Option<String>,
     new_pod_uid: Option<String>,
 }
 
@@ -143,6 +144,7 @@ impl Register {
             pod_name: restart.spec.pod_name.clone(),
             ladder: restart.spec.ladder_name.clone(),
             stage: Stage::of(restart),
+            new_pod_name: budget::new_pod_of(restart).cloned(),
             new_pod_uid: replacement.and_then(|replacement| replacement.new_pod_uid.clone()),
         };
         let of = self.namespaces.entry(namespace.to_owned()).or_default();
@@ -263,13 +265,15 @@ impl Register {
         requests.any(|name| of.is_some_and(|of| of.went_on.contains(&(at, name.to_owned()))))
     }
 
-    /// What the other pods of the asker's ladder take of its budget: restarts that are open, and decisions of the last minute. Ledgers are
+    /// What the other pods of the asker's ladder take of its budget: those with restarts that are open, and decisions of the last minute. Ledgers are
     /// written before requests, so a restart that is decided and not seen yet counts too.
     pub fn occupancy(&self, now: Tick, asker: &Asker<'_>) -> Occupancy {
         let mut occupancy = Occupancy::default();
         let Some(of) = self.namespaces.get(asker.namespace) else { return occupancy };
-        let open = of.open.values().filter(|request| of.is_others(request, asker));
-        occupancy.under_way.extend(open.filter_map(|request| request.since(now)));
+        let mut pods = budget::Pods::default();
+        for request in of.open.values().filter(|request| of.is_others(request, asker)) {
+            request.since(now).into_iter().for_each(|since| pods.note(request.pod(), since));
+        }
         let first = first_of_minute(now);
         for (at, name, _) in of.decided.range((first, String::new(), 0)..) {
             if of.ledgers.get(name).is_some_and(|ledger| ledger.is_others(asker)) {
@@ -286,10 +290,11 @@ impl Register {
         for ledger in of.pending.iter().filter_map(|name| of.ledgers.get(name)) {
             let is_seen = of.pending(ledger).is_some_and(|request| of.is_others(request, asker));
             if ledger.is_others(asker) && !is_seen {
-                occupancy.under_way.extend(ledger.pending_since(now));
+                let since = ledger.pending_since(now);
+                since.into_iter().for_each(|since| pods.note(&ledger.pod_name, since));
             }
         }
-        occupancy.under_way.sort_unstable();
+        occupancy.under_way = pods.since();
         occupancy
     }
 }
@@ -312,25 +317,22 @@ impl Namespace {
             let is_of_controller = ledger.owners.iter().any(|owner| owner == controller);
             (is_of_controller && ledger.pod_uid != pod_uid).then_some(ledger)
         };
-        let mut since: BTreeMap<&str, Tick> = BTreeMap::new();
-        let mut note = |name, at: Tick| {
-            since.entry(name).and_modify(|since| *since = at.min(*since)).or_insert(at);
-        };
+        let mut pods = budget::Pods::default(); // by their ledgers
         for request in self.open.values() {
             let new_pod = request.new_pod_uid.as_ref();
             let concerned = self.ledgers_of.get(&request.pod_name).into_iter().flatten();
             let concerned = concerned
                 .chain(new_pod.and_then(|uid| self.ledgers_by_uid.get(uid)).into_iter().flatten());
             for name in concerned.filter(|name| others(name).is_some()) {
-                request.since(now).into_iter().for_each(|at| note(name, at));
+                request.since(now).into_iter().for_each(|at| pods.note(name, at));
             }
         }
         for (name, ledger) in self.pending.iter().filter_map(|name| Some((name, others(name)?))) {
             if !self.pending(ledger).is_some_and(|request| request.concerns(ledger)) {
-                ledger.pending_since(now).into_iter().for_each(|at| note(name, at));
+                ledger.pending_since(now).into_iter().for_each(|at| pods.note(name, at));
             }
         }
-        since.into_values().collect()
+        pods.since()
     }
 
     /// Whether a request takes of the budget of the asker's ladder: of that ladder, or of one of its pods, and not of the asker.
@@ -375,6 +377,11 @@ impl Ledger {
 }
 
 impl Request {
+    /// The pod that it is at.
+    fn pod(&self) -> &str {
+        self.new_pod_name.as_ref().unwrap_or(&self.pod_name)
+    }
+
     fn concerns(&self, ledger: &Ledger) -> bool {
         self.pod_name == ledger.pod_name || self.new_pod_uid.as_ref() == Some(&ledger.pod_uid)
     }

@@ -86,6 +86,7 @@ fn restart() -> impl Strategy<Value = PodRestart> {
                 .filter(|step| *step != ReplacementStep::Held)
                 .map(|_| ago(secs.saturating_sub(late)).to_time());
             let replacement = step.map(|step| PodReplacement {
+                new_pod_name: (step == ReplacementStep::Starting).then(|| format!("pod-{new_pod}")),
                 new_pod_uid: (step == ReplacementStep::Starting).then(|| format!("uid-{new_pod}")),
                 ..PodReplacement::new(step, NOW.to_time(), format!("uid-{pod}"), "n1".to_owned())
             });
@@ -286,4 +287,52 @@ fn a_request_that_is_held_back_takes_no_room_and_one_that_goes_on_takes_it_anew(
         let crowd = register.crowd(NOW, &asker, &[]);
         assert_eq!(crowd.cluster, spent.map(ago).as_slice(), "{case}");
     }
+}
+
+/// A request that has lost its place to a later one goes on until what it asked for is so.
+#[test]
+fn a_pod_takes_one_place_of_a_budget_however_many_of_its_requests_are_open() {
+    let in_place = |number: &str, secs: u64| {
+        let mut restart = replacing("web-1", secs, ReplacementStep::Held, secs);
+        restart.metadata.name = Some(format!("web-1-{number}"));
+        restart.spec.rung = Some(Rung::Pod);
+        restart.status =
+            Some(PodRestartStatus { phase: Some(PodRestartPhase::Running), ..Default::default() });
+        restart
+    };
+    let mut successor = replacing("web-0", 70, ReplacementStep::Starting, 60);
+    let replacement = successor.status.as_mut().unwrap().replacement.as_mut().unwrap();
+    replacement.new_pod_name = Some("web-1".to_owned());
+    replacement.new_pod_uid = Some("uid-web-1".to_owned());
+    let mut ledger = RestartLedger::default();
+    ledger.metadata.namespace = Some("shop".to_owned());
+    ledger.metadata.name = Some("web-0".to_owned());
+    ledger.metadata.owner_references =
+        Some(vec![OwnerReference { uid: "owner-1".to_owned(), ..Default::default() }]);
+    ledger.spec.pod_name = "web-1".to_owned();
+    ledger.spec.pod_uid = "uid-web-1".to_owned();
+    ledger.spec.ladder_name = "web".to_owned();
+    let attempts = vec![RungAttempts { rung: Rung::Pod, at: vec![ago(3).to_micro_time()] }];
+    ledger.status = Some(RestartLedgerStatus {
+        attempts: Some(attempts),
+        pending_restart: Some("web-1-unseen".to_owned()),
+        ..Default::default()
+    });
+    let mut register = Register::default();
+    register.put_restart(&successor);
+    register.put_restart(&in_place("a", 40));
+    register.put_restart(&in_place("b", 20));
+    register.put_ledger(&ledger);
+    let asker = Asker {
+        namespace: "shop",
+        pod_name: "other",
+        pod_uid: "uid-other",
+        controller: Some("owner-1"),
+        ladder: "web",
+    };
+    // until the last of them is over
+    assert_eq!(register.occupancy(NOW, &asker).under_way, [ago(3)]);
+    assert_eq!(register.crowd(NOW, &asker, &[]).workload, [ago(3)]);
+    register.put_restart(&replacing("web-2", 5, ReplacementStep::Evicting, 4));
+    assert_eq!(register.occupancy(NOW, &asker).under_way, [ago(4), ago(3)], "another pod");
 }

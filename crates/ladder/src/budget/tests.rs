@@ -32,8 +32,17 @@ fn ledger(rung: Rung, at: &[Tick], pending: Option<&str>) -> RestartLedgerStatus
     }
 }
 
+/// The same of this pod.
+fn of_pod(pod: &str, status: RestartLedgerStatus) -> RestartLedger {
+    let mut ledger = RestartLedger { status: Some(status), ..RestartLedger::default() };
+    ledger.spec.pod_name = pod.to_owned();
+    ledger
+}
+
+/// Each of another pod.
 fn restart(created: Tick, phase: Option<PodRestartPhase>) -> PodRestart {
     let mut restart = PodRestart::default();
+    restart.spec.pod_name = format!("asked-{}", NOW.since(created).as_secs());
     restart.metadata.creation_timestamp = Some(created.to_time());
     restart.status = Some(PodRestartStatus { phase, ..PodRestartStatus::default() });
     restart
@@ -50,9 +59,9 @@ fn restarts_take_room_until_they_finish_or_are_given_up() {
         restart(ago(600), Some(PodRestartPhase::Running)),
     ];
     let ledgers = [
-        ledger(Rung::Pod, &[ago(7)], Some("decided-and-not-made-yet")),
-        ledger(Rung::Pod, &[ago(61), ago(8)], None),
-        ledger(Rung::Container, &[ago(9)], None),
+        of_pod("a", ledger(Rung::Pod, &[ago(7)], Some("decided-and-not-made-yet"))),
+        of_pod("b", ledger(Rung::Pod, &[ago(61), ago(8)], None)),
+        of_pod("c", ledger(Rung::Container, &[ago(9)], None)),
     ];
     let occupancy = Occupancy::of(NOW, restarts.iter(), ledgers.iter());
     assert_eq!(occupancy.under_way, [ago(7), ago(2), ago(1)]);
@@ -63,7 +72,7 @@ fn restarts_take_room_until_they_finish_or_are_given_up() {
 fn a_restart_that_is_seen_while_its_ledger_still_asks_for_it_counts_once() {
     let mut seen = restart(ago(1), None);
     seen.metadata.name = Some("web-0-pod-1".to_owned());
-    let ledgers = [ledger(Rung::Pod, &[ago(2)], Some("web-0-pod-1"))];
+    let ledgers = [of_pod("web-0", ledger(Rung::Pod, &[ago(2)], Some("web-0-pod-1")))];
     let occupancy = Occupancy::of(NOW, [seen].iter(), ledgers.iter());
     assert_eq!(occupancy.under_way, [ago(1)]);
 }

@@ -59,7 +59,7 @@ fn under_way(now: Tick, ledger: &RestartLedger, restarts: &[PodRestart]) -> Opti
             && (restart.spec.pod_name == ledger.spec.pod_name
                 || new_pod(restart) == Some(&ledger.spec.pod_uid))
     });
-    Occupancy::of(now, own, ledger.status.iter()).under_way.first().copied()
+    Occupancy::of(now, own, std::iter::once(ledger)).under_way.last().copied()
 }
 
 /// [`rekindle_ladder::Register::occupancy`].
@@ -83,6 +83,5 @@ pub fn occupancy(
             && (is_of_ladder
                 || others.iter().any(|ledger| ledger.spec.pod_name == restart.spec.pod_name))
     };
-    let statuses = others.iter().filter_map(|ledger| ledger.status.as_ref());
-    Occupancy::of(now, restarts.iter().filter(of_others), statuses)
+    Occupancy::of(now, restarts.iter().filter(of_others), others.iter().copied())
 }

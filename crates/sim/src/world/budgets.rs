@@ -13,7 +13,7 @@ use rekindle_operator::Work;
 use rekindle_store::Revision;
 use rekindle_types::Tick;
 use rekindle_types::pods::is_ready;
-use rekindle_types::v1alpha1::{PodRestart, RestartLedger, RestartLedgerStatus};
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
 use super::World;
 use super::faults::Hearing;
@@ -94,8 +94,7 @@ impl World {
                     && restart.spec.ladder_name == ladder.metadata.name
             });
             let under_way = under_way(now, &of_ladder.collect::<Vec<_>>(), &ledgers);
-            let ours = ledgers.iter().filter_map(|ledger| ledger.status.as_ref());
-            let decided = decided_lately(now, ours);
+            let decided = decided_lately(now, ledgers.iter().copied());
             for (what, count, limit) in [
                 ("maxConcurrent", under_way, policy.max_concurrent),
                 ("perMinute", decided, policy.per_minute),
@@ -191,7 +190,7 @@ impl World {
 
 /// How many restarts were decided within the last minute. A clock that was set back has those of many minutes before it, by their stamps:
 /// they were decided one by one, and the ladder waits for all of them.
-fn decided_lately<'a>(now: Tick, ledgers: impl Iterator<Item = &'a RestartLedgerStatus>) -> usize {
+fn decided_lately<'a>(now: Tick, ledgers: impl Iterator<Item = &'a RestartLedger>) -> usize {
     let occupancy = Occupancy::of(now, std::iter::empty(), ledgers);
     occupancy.decided.into_iter().filter(|at| *at <= now).count()
 }
@@ -217,8 +216,7 @@ fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) ->
             restart.spec.pod_uid.as_deref().is_some_and(|uid| newest(uid) == *pod)
         });
         let ledgers = ledgers.iter().filter(|ledger| newest(&ledger.spec.pod_uid) == *pod);
-        let statuses = ledgers.filter_map(|ledger| ledger.status.as_ref());
-        !Occupancy::of(now, own, statuses).under_way.is_empty()
+        !Occupancy::of(now, own, ledgers.copied()).under_way.is_empty()
     };
     pods.into_iter().filter(is_restarting).count()
 }
@@ -261,7 +259,7 @@ fn is_healthy(pod: &Pod) -> bool {
 mod tests {
     use rekindle_types::v1alpha1::{
         PodReplacement, PodRestartPhase, PodRestartStatus, ReplacementStep, RestartLedgerSpec,
-        Rung, RungAttempts,
+        RestartLedgerStatus, Rung, RungAttempts,
     };
 
     use super::*;
@@ -298,10 +296,11 @@ mod tests {
 
     #[test]
     fn restarts_of_many_minutes_are_not_those_of_one_when_the_clock_was_set_back() {
-        let at = |seconds: &[u64]| -> RestartLedgerStatus {
+        let at = |seconds: &[u64]| -> RestartLedger {
             let at = seconds.iter().map(|at| Tick::from_secs(*at).to_micro_time()).collect();
             let attempts = Some(vec![RungAttempts { rung: Rung::Pod, at }]);
-            RestartLedgerStatus { attempts, ..RestartLedgerStatus::default() }
+            let status = RestartLedgerStatus { attempts, ..RestartLedgerStatus::default() };
+            RestartLedger { status: Some(status), ..RestartLedger::default() }
         };
         let ledgers = [at(&[930, 960, 1_000]), at(&[970, 1_300, 1_580])];
         assert_eq!(decided_lately(NOW, ledgers.iter()), 3);
