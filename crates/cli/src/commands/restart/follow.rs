@@ -91,7 +91,8 @@ async fn ended(
     }
 }
 
-/// The steps as they are shown, and what tells each from the others. One that is taken again has the same key.
+/// The steps as they are shown, and what tells each from the others. One that is taken again has the same key. Before the first of them it may be
+/// said why nobody takes the request up: its node does not answer.
 fn lines(status: &PodRestartStatus) -> Vec<(String, String)> {
     let first = status.steps.iter().map(|step| Tick::from(&step.at)).min();
     let of_step = |step: &PodRestartStep| {
@@ -101,7 +102,9 @@ fn lines(status: &PodRestartStatus) -> Vec<(String, String)> {
         let line = format!("{key} (after {}.{:03}s)", millis / 1000, millis % 1000);
         (key, line)
     };
-    status.steps.iter().map(of_step).collect()
+    let waits = status.message.as_ref().filter(|_| status.phase.is_none());
+    let waits = waits.map(|why| format!("Pending: {why}")).map(|line| (line.clone(), line));
+    waits.into_iter().chain(status.steps.iter().map(of_step)).collect()
 }
 
 /// What became of a pod that is settled.
@@ -197,6 +200,20 @@ mod tests {
         now.status.get_or_insert_default().phase = Some("Succeeded".to_owned());
         assert!(settled(&pod("u", "True", "c://1"), Some(&now), None));
         assert_eq!([outcome(&now), outcome(&pod("u", "True", "c://2"))], ["has ended", "is ready"]);
+    }
+
+    #[test]
+    fn why_nobody_takes_a_request_up_is_shown_until_somebody_does() {
+        let shown = |status: serde_json::Value| -> Vec<String> {
+            let status: PodRestartStatus = serde_json::from_value(status).unwrap();
+            lines(&status).into_iter().map(|(_, line)| line).collect()
+        };
+        let silent = "node b is not ready: nobody takes it up until its agent answers";
+        assert_eq!(shown(json!({"message": silent})), [format!("Pending: {silent}")]);
+        assert!(shown(json!({})).is_empty());
+        let step = json!({"at": "2026-01-01T00:00:00.000000Z", "phase": "Running", "message": "stopping", "count": 1});
+        let begun = json!({"phase": "Running", "message": "stopping", "steps": [step]});
+        assert_eq!(shown(begun), ["Running: stopping (after 0.000s)"]);
     }
 
     #[test]
