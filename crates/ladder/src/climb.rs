@@ -8,7 +8,7 @@ use crate::attempts::Attempts;
 use crate::budget::{self, Room};
 use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
-use crate::decide::{Decider, Stuck, restart_name};
+use crate::decide::{Decider, Stuck};
 use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
 use crate::failures::{Excuse, Failure, Part, Started};
@@ -275,7 +275,7 @@ impl<'a> Decider<'a> {
     }
 
     fn restart(&mut self, step: &Step, message: &str) {
-        let name = restart_name(&self.view, step.rung, self.draft.ledger.failures_total);
+        let name = self.free_name(step.rung);
         self.release_held(self.situation.now);
         self.draft.attempt(step.rung, 1);
         self.draft.ledger.next_attempt_at = Some(self.situation.now.to_micro_time());

@@ -251,6 +251,16 @@ impl<'a> Decider<'a> {
         }
     }
 
+    /// A name that no request for the pod has. Those that a ledger asked for which was deleted since have its names; nobody would carry them out again,
+    /// and the ladder would take them for its own that are done.
+    pub(crate) fn free_name(&self, rung: Rung) -> String {
+        let name = restart_name(&self.view, rung, self.draft.ledger.failures_total);
+        let mut others = (2..).map(|number: u32| format!("{name}-{number}"));
+        let is_taken = self.requests.contains(&name);
+        let other = is_taken.then(|| others.find(|other| !self.requests.contains(other))).flatten();
+        other.unwrap_or(name)
+    }
+
     pub(crate) fn is_restarting(&self) -> bool {
         self.draft.ledger.pending_restart.is_some() || self.requests.awaited_until().is_some()
     }
@@ -276,8 +286,8 @@ impl<'a> Decider<'a> {
     }
 }
 
-/// The same for the same decision: a failure more is counted before each.
-pub(crate) fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) -> String {
+/// The same for the same decision: a failure more is counted before nearly each.
+fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) -> String {
     let pod = &view.name[..view.name.floor_char_boundary(NAME_BYTES_MAX)];
     let pod = pod.trim_end_matches(['-', '.']);
     let rung = rung.name().to_ascii_lowercase();

@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1;
 use rekindle_ladder::{
-    Crowd, Decision, Limits, Occupancy, Peers, Policy, Situation, decide, symptom_of,
+    Action, Crowd, Decision, Limits, Occupancy, Peers, Policy, Situation, decide, symptom_of,
 };
 use rekindle_types::held::{ContainerState, Pod};
-use rekindle_types::v1alpha1::{LedgerPhase, RestartLadder, RestartLedgerStatus, Rung};
+use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, RestartLadder, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -66,13 +66,24 @@ fn ended(code: i32, from: u64, until: u64) -> Value {
 }
 
 fn look(policy: &Policy, pod: &Pod, ledger: Option<&RestartLedgerStatus>, now: u64) -> Decision {
+    look_among(policy, pod, ledger, &[], now)
+}
+
+/// With these requests for the pod.
+fn look_among(
+    policy: &Policy,
+    pod: &Pod,
+    ledger: Option<&RestartLedgerStatus>,
+    restarts: &[&PodRestart],
+    now: u64,
+) -> Decision {
     let (others, crowd, peers) = (Occupancy::default(), Crowd::default(), Peers::default());
     decide(&Situation {
         now: at(now),
         policy,
         pod,
         ledger,
-        restarts: &[],
+        restarts,
         others: &others,
         crowd: &crowd,
         limits: &Limits::default(),
@@ -366,4 +377,33 @@ fn what_its_node_ended_fails_otherwise_than_what_was_killed_by_somebody_and_alik
         symptom(137, "Ended by its node: startup probe failed")
     );
     assert_eq!(symptom(137, "out of luck"), killed);
+}
+
+/// Its finished requests stay for ten minutes.
+#[test]
+fn a_ladder_whose_ledger_was_deleted_asks_by_a_name_that_no_request_has_yet() {
+    let policy = policy(json!([{"rung": "Pod", "attempts": 2}]));
+    let app =
+        (json!({"name": "app", "image": "app"}), status("app", 1, running(5), ended(1, 1, 4)));
+    let pod = pod("Always", &[app]);
+    let asked = |decision: &Decision| match &decision.action {
+        Action::Restart(plan) => plan.name.clone(),
+        other => panic!("{other:?}: {}", said(decision)),
+    };
+    let first = asked(&look(&policy, &pod, None, 6));
+    let done = |name: &str| -> PodRestart {
+        typed(json!({
+            "metadata": {"name": name, "namespace": "shop", "creationTimestamp": time(2)},
+            "spec": {"podName": "web-0", "podUID": "uid-1", "rung": "Pod", "ladderName": "web"},
+            "status": {"phase": "Succeeded", "startedAt": time(2), "finishedAt": time(3)},
+        }))
+    };
+    let before = done(&first);
+    let again = look_among(&policy, &pod, None, &[&before], 6);
+    assert_ne!(asked(&again), first, "nobody would carry it out");
+    let unseen = look_among(&policy, &pod, Some(&again.ledger), &[&before], 7);
+    assert_eq!(asked(&unseen), asked(&again), "until it is seen");
+    let second = done(&asked(&again));
+    let third = asked(&look_among(&policy, &pod, None, &[&before, &second], 6));
+    assert!(third != first && third != asked(&again), "{third}");
 }
