@@ -48,6 +48,7 @@ pub mod replica_set;
 mod revisions;
 pub mod scheduler;
 pub mod stateful_set;
+pub mod vacancy;
 pub mod view;
 pub mod volumes;
 

@@ -91,7 +91,7 @@ pub fn heir_of<'a>(
     let mut taken: BTreeSet<Option<&str>> = BTreeSet::new();
     for heir in heirs {
         let mut free = left.iter().filter(|l| !taken.contains(&l.metadata.name.as_deref()));
-        let Some(ledger) = free.find(|ledger| last_word(ledger) <= born(&heir.metadata)) else {
+        let Some(ledger) = free.find(|ledger| may_inherit(heir, ledger)) else {
             continue;
         };
         if heir.metadata.uid == pod.metadata.uid {
@@ -100,6 +100,17 @@ pub fn heir_of<'a>(
         taken.insert(ledger.metadata.name.as_deref());
     }
     None
+}
+
+/// Whether a pod may take a ledger over, when no other one does: it was made after the ledger's last decision.
+pub fn may_inherit(pod: &Pod, ledger: &RestartLedger) -> bool {
+    last_word(ledger) <= born(&pod.metadata)
+}
+
+/// The node of a ledger that goes from pod to pod of a DaemonSet's node.
+pub fn node_of<'a>(owner: &OwnerReference, ledger: &'a RestartLedger) -> Option<&'a str> {
+    let name = ledger.metadata.name.as_deref().filter(|_| owner.kind == "DaemonSet")?;
+    name.strip_prefix(owner.name.as_str())?.strip_prefix('.')
 }
 
 fn born(meta: &ObjectMeta) -> Tick {

@@ -74,7 +74,7 @@ pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
 };
 pub use going_on::{NoRoom, room_to_go_on};
-pub use identity::{Identity, Lineage, heir_of, identity};
+pub use identity::{Identity, Lineage, heir_of, identity, may_inherit, node_of};
 pub use limits::{Crowd, Limits, TokenBucket};
 pub use lookup::policy_of;
 pub use policy::{Policy, PolicyError, Step};

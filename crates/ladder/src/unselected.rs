@@ -12,7 +12,7 @@ pub fn unselected(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatu
     over(ledger, sentence::UNSELECTED, now)
 }
 
-/// The status of a ledger whose pod is gone, and that no controller makes another one for. That every rung was tried in vain stays told, and so does that
+/// The status of a ledger whose pod is gone, and that no controller makes another one for now. That every rung was tried in vain stays told, and so does that
 /// nothing failed.
 pub fn without_pod(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
     match ledger.phase {

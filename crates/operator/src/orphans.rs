@@ -1,11 +1,13 @@
-//! Ledgers whose pod is gone and that nobody took over. One for whose pod no other one comes says so at once; each is removed when its attempts
-//! would not count any more. Pure, as the controllers are.
+//! Ledgers whose pod is gone and that nobody took over. One for whose pod no other one comes, for its controller was scaled down or is over, says so
+//! at once; each is removed when its attempts would not count any more. A pod that comes after all goes on from it. Pure, as the controllers are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, NamespacedName, Object, Plan, View, Write, job};
-use rekindle_ladder::{Identity, without_pod};
+use rekindle_controllers::vacancy::{self, Vacancy};
+use rekindle_controllers::{Change, Kind, NamespacedName, Object, Plan, View, Write, job, pods};
+use rekindle_ladder::{Identity, Lineage, identity, may_inherit, node_of, without_pod};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration};
 
@@ -47,6 +49,27 @@ pub(crate) fn of_controller<'a>(
     view.dependents_of(uid, Kind::RestartLedger).map(|object| object.id().name)
 }
 
+/// The controller whose pods are fewer, or others, after a change: it was scaled, or ended, or one of its pods has taken a ledger over.
+pub(crate) fn controller_of_news(change: &Change) -> Option<&str> {
+    let after = change.after.as_ref()?;
+    match (after, &change.before) {
+        (Object::RestartLedger(ledger), Some(Object::RestartLedger(before))) => {
+            let owner = ledger.metadata.owner_references.iter().flatten().next();
+            owner.filter(|_| ledger.spec.pod_uid != before.spec.pod_uid).map(|o| o.uid.as_str())
+        }
+        (Object::Job(job), _) if job::is_over(job) => Some(after.uid()),
+        (
+            Object::ReplicaSet(_)
+            | Object::ReplicationController(_)
+            | Object::StatefulSet(_)
+            | Object::DaemonSet(_)
+            | Object::Job(_),
+            Some(before),
+        ) if before.meta().generation != after.meta().generation => Some(after.uid()),
+        _ => None,
+    }
+}
+
 /// That the pod is gone for good, unless the ledger says so already.
 fn told(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Write> {
     let before = ledger.status.as_ref()?;
@@ -58,15 +81,35 @@ fn told(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Write> {
     Some(Write::UpdateStatus(Object::from(told)))
 }
 
-/// Whether a controller makes another pod for this one. A Job that is over makes none, and one without a controller is made by nobody.
+/// Whether another pod comes for this one, or is there and takes the ledger over. A pod without a controller is made by nobody, and a
+/// controller that was scaled down, or is over, makes none.
 fn may_have_heir(view: &View, ledger: &RestartLedger) -> bool {
     let Some(owner) = ledger.metadata.owner_references.iter().flatten().next() else {
         return false;
     };
-    match view.by_uid(&owner.uid) {
-        Some(Object::Job(job)) => !job::is_over(job),
-        Some(_) | None => true,
-    }
+    let Some(controller) = view.by_uid(&owner.uid) else { return true };
+    let pod_name = ledger.spec.pod_name.as_str();
+    let vacancy = Vacancy { pod_name, node_name: node_of(owner, ledger) };
+    vacancy::is_to_be_filled(view, controller, vacancy) || has_heir(view, &owner.uid, ledger)
+}
+
+/// Whether a pod of the controller that has no ledger may take this one over.
+fn has_heir(view: &View, controller: &str, ledger: &RestartLedger) -> bool {
+    let taken: BTreeSet<&str> = view
+        .dependents_of(controller, Kind::RestartLedger)
+        .filter_map(|object| match object {
+            Object::RestartLedger(ledger) => Some(ledger.spec.pod_uid.as_str()),
+            _ => None,
+        })
+        .collect();
+    let mut heirs = view.pods_of(controller).filter(|pod| {
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        pods::is_active(pod)
+            && !taken.contains(uid)
+            && may_inherit(pod, ledger)
+            && identity(pod).lineage == Lineage::Controller
+    });
+    heirs.any(|pod| policies::of_pod(view, pod).is_ok_and(|policy| policy.is_some()))
 }
 
 /// True when a request that failed has still to create the pod again.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use rekindle_controllers::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, job, owners,
+    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, owners,
     reconcile, turn,
 };
 use rekindle_ladder::Register;
@@ -81,6 +81,9 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
     let mut work: BTreeSet<Work> =
         affected(view, change).into_iter().map(Work::Controller).collect();
     let name = change.id.name.clone();
+    if let Some(uid) = orphans::controller_of_news(change) {
+        work.extend(orphans::of_controller(view, uid).map(Work::OldLedger));
+    }
     match change.latest() {
         Object::Pod(pod) => {
             work.insert(Work::Climb(name.clone()));
@@ -122,10 +125,6 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
             let sets = view.in_namespace(Kind::ReplicaSet, &name.namespace);
             work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));
-        }
-        Object::Job(ended) if job::is_over(ended) => {
-            let uid = ended.metadata.uid.as_deref().unwrap_or_default();
-            work.extend(orphans::of_controller(view, uid).map(Work::OldLedger));
         }
         Object::DaemonSet(_)
         | Object::Deployment(_)

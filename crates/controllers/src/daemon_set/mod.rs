@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration, labels};
@@ -30,7 +31,7 @@ use crate::plan::Step;
 use crate::pods::{self, Availability};
 use crate::revisions::{self, Holdings, Workload};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, replica_set};
-use places::{Daemon, Places, fit};
+use places::{Daemon, Fit, Places, fit};
 
 /// `source.component` of its events.
 const COMPONENT: &str = "daemonset-controller";
@@ -160,6 +161,11 @@ impl Look<'_> {
             plan.look_again(at);
         }
     }
+}
+
+/// Whether the set wants a pod on a node.
+pub(crate) fn wants(set: &DaemonSet, node: &Node) -> bool {
+    fit(&make::model(set), node) == Fit::Wanted
 }
 
 /// What is to be done for a DaemonSet.

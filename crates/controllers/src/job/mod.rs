@@ -96,6 +96,23 @@ pub fn is_over(job: &Job) -> bool {
     conditions::ending(job).is_some()
 }
 
+/// How many pods the Job has at work now, as far as it has counted; none when another controller looks after it.
+pub(crate) fn wanted(job: &Job) -> Option<i32> {
+    let spec = job.spec.as_ref();
+    if is_over(job) || spec.is_some_and(|spec| spec.suspend == Some(true)) {
+        return Some(0);
+    }
+    let spec = spec.filter(|spec| !is_managed_elsewhere(spec))?;
+    let succeeded = job.status.as_ref().and_then(|status| status.succeeded).unwrap_or(0);
+    let parallelism = spec.parallelism.unwrap_or(1);
+    Some(match spec.completions {
+        // a work queue that is done begins no more
+        None if succeeded > 0 => 0,
+        None => parallelism,
+        Some(completions) => completions.saturating_sub(succeeded).min(parallelism),
+    })
+}
+
 /// True when the Job's selector matches these labels. An empty selector selects nothing here.
 fn selects(job: &Job, pod: &ObjectMeta) -> bool {
     let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());

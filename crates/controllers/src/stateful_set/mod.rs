@@ -91,6 +91,13 @@ fn selects(set: &StatefulSet, object: &ObjectMeta) -> bool {
     !labels::is_empty(selector) && labels::matches(selector, object.labels.as_ref())
 }
 
+/// Whether the set wants a pod of this name.
+pub(crate) fn wants(set: &StatefulSet, pod_name: &str) -> bool {
+    let named = ObjectMeta { name: Some(pod_name.to_owned()), ..ObjectMeta::default() };
+    identity::ordinal_of(set, &named)
+        .is_some_and(|ordinal| identity::ordinals(set).contains(&ordinal))
+}
+
 /// What is to be done for a StatefulSet.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();

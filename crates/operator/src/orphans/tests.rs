@@ -62,11 +62,8 @@ fn a_ledger_whose_pod_is_gone_and_that_no_other_one_follows_does_not_go_on_climb
             assert_eq!(written(&world(Some(job(Some(ended))), phase)), gone, "{phase} {ended}");
         }
         assert_eq!(written(&world(None, phase)), gone, "{phase}, without a controller");
-        assert_eq!(
-            written(&world(Some(job(None)), phase)),
-            None,
-            "{phase}: the Job makes another one"
-        );
+        let at_work = job(None);
+        assert_eq!(written(&world(Some(at_work), phase)), None, "{phase}: the Job makes another");
     }
     assert_eq!(written(&world(None, "Exhausted")), None, "that stays to be seen");
 }
@@ -90,4 +87,123 @@ fn a_pod_that_a_request_has_still_to_create_is_not_told_to_be_gone() {
 fn who_ends_a_job_looks_at_the_ledgers_of_its_pods() {
     let view = world(Some(job(Some("Failed"))), "Climbing");
     assert_eq!(of_controller(&view, "j").collect::<Vec<_>>(), [name()]);
+}
+
+/// A controller of this kind, with a spec, and as its status says.
+fn controller(kind: &str, spec: Value, status: Value) -> Object {
+    let object = json!({
+        "metadata": {"name": "jj", "namespace": "shop", "uid": "j", "resourceVersion": "1"},
+        "spec": spec, "status": status,
+    });
+    let kind = Kind::ALL.into_iter().find(|of| of.info().kind == kind).unwrap();
+    crate::writer::object_of(kind, object).unwrap()
+}
+
+fn template() -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}})
+}
+
+/// A pod of that controller which is there.
+fn pod(name: &str, created: Tick) -> Object {
+    let pod = json!({
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "labels": {"app": "web"},
+            "creationTimestamp": created.to_time(),
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "jj", "uid": "j", "controller": true}],
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "app"}]}, "status": {"phase": "Running"},
+    });
+    crate::writer::object_of(Kind::Pod, pod).unwrap()
+}
+
+#[test]
+fn a_pod_that_a_scale_down_took_is_told_to_be_gone_and_one_that_comes_again_is_not() {
+    let set = |replicas: i32| json!({"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template(), "serviceName": ""});
+    let rc = |replicas: i32| json!({"replicas": replicas, "selector": {"app": "web"}, "template": template()});
+    let jobs = |spec: Value| {
+        let mut all = json!({"template": template()});
+        all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        all
+    };
+    // one pod is there, which is older than what the ledger decided last
+    for (kind, spec, status, is_gone) in [
+        ("ReplicaSet", set(1), json!({"replicas": 1}), true),
+        ("ReplicaSet", set(2), json!({"replicas": 1}), false),
+        ("ReplicationController", rc(1), json!({"replicas": 1}), true),
+        ("ReplicationController", rc(2), json!({"replicas": 1}), false),
+        ("StatefulSet", set(1), json!({"replicas": 1}), true), // it was pod 1
+        ("StatefulSet", set(2), json!({"replicas": 1}), false),
+        ("Job", jobs(json!({"parallelism": 1})), json!({}), true),
+        ("Job", jobs(json!({"parallelism": 2})), json!({}), false),
+        ("Job", jobs(json!({"parallelism": 2, "suspend": true})), json!({}), true),
+        ("Job", jobs(json!({"parallelism": 2, "completions": 2})), json!({"succeeded": 1}), true),
+    ] {
+        let mut view = world(Some(controller(kind, spec.clone(), status)), "Climbing");
+        view.apply(pod("jj-0", NOW - TickDuration::from_secs(60)));
+        assert_eq!(written(&view).is_some(), is_gone, "{kind} {spec}");
+    }
+}
+
+#[test]
+fn the_daemon_of_a_node_that_is_gone_or_unfit_does_not_come_again() {
+    let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template(), "updateStrategy": {}});
+    let node = |taints: Value| {
+        let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"taints": taints}});
+        crate::writer::object_of(Kind::Node, node).unwrap()
+    };
+    for (node, is_gone) in [
+        (Some(node(json!([]))), false),
+        (Some(node(json!([{"key": "k", "effect": "NoSchedule"}]))), true),
+        (None, true),
+    ] {
+        let mut view = View::new();
+        view.apply(controller("DaemonSet", spec.clone(), json!({})));
+        let case = format!("{node:?}");
+        node.into_iter().for_each(|node| drop(view.apply(node)));
+        let mut ledger = typed::<RestartLedger>(json!({
+            "metadata": {"name": "jj.n", "namespace": "shop", "uid": "l", "resourceVersion": "1",
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "jj", "uid": "j"}]},
+            "spec": {"ladderName": "web", "podName": "jj-abcde", "podUID": "p"},
+            "status": {"phase": "Climbing", "failuresTotal": 2},
+        }));
+        ledger.metadata.creation_timestamp = Some(NOW.to_time());
+        view.apply(Object::from(ledger));
+        let name = NamespacedName::new("shop", "jj.n");
+        let is_told = plan(&view, &name, NOW).writes().next().is_some();
+        assert_eq!(is_told, is_gone, "{case}");
+    }
+}
+
+#[test]
+fn a_ledger_that_a_pod_is_about_to_take_over_is_left_to_it() {
+    let spec =
+        json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template()});
+    let mut view = world(Some(controller("ReplicaSet", spec, json!({"replicas": 1}))), "Climbing");
+    view.apply(pod("jj-2", NOW));
+    assert!(written(&view).is_some(), "no ladder selects it");
+    view.apply(Object::from(typed::<rekindle_types::v1alpha1::RestartLadder>(json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "web", "resourceVersion": "1"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "rungs": [{"rung": "Pod"}]},
+    }))));
+    assert_eq!(written(&view), None);
+}
+
+#[test]
+fn who_scales_a_controller_looks_at_the_ledgers_of_its_pods() {
+    let at = |generation: i64, replicas: i32| {
+        let spec = json!({"replicas": replicas, "selector": {}, "template": template()});
+        let mut set = controller("ReplicaSet", spec, json!({}));
+        let Object::ReplicaSet(of) = &mut set else { panic!("{set:?}") };
+        let meta = &mut Arc::make_mut(of).metadata;
+        meta.generation = Some(generation);
+        meta.resource_version = Some(generation.to_string());
+        set
+    };
+    let mut view = world(Some(at(1, 3)), "Climbing");
+    let change = view.apply(at(2, 1)).unwrap();
+    assert_eq!(controller_of_news(&change), Some("j"));
+    let Object::ReplicaSet(mut counted) = at(2, 1) else { panic!() };
+    Arc::make_mut(&mut counted).metadata.resource_version = Some("3".to_owned());
+    let change = view.apply(Object::ReplicaSet(counted)).unwrap();
+    assert_eq!(controller_of_news(&change), None, "its status alone");
 }

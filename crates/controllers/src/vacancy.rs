@@ -1,0 +1,36 @@
+//! Whether a controller makes another pod in the place of one that is gone, as it stands now: what was scaled down makes none.
+
+use crate::{Object, View, daemon_set, job, owners, pods, replica_set, stateful_set};
+
+/// The place that a pod leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vacancy<'a> {
+    /// The pod's name.
+    pub pod_name: &'a str,
+    /// Of a DaemonSet: the node, as far as that is known.
+    pub node_name: Option<&'a str>,
+}
+
+/// Whether another pod is still to be made there. Of what is not known to make pods it may be so.
+pub fn is_to_be_filled(view: &View, controller: &Object, vacancy: Vacancy<'_>) -> bool {
+    if owners::is_terminating(controller.meta()) {
+        return false;
+    }
+    let missing = |wanted: i32| {
+        let there = view.pods_of(controller.uid()).filter(|pod| pods::is_active(pod)).count();
+        there < usize::try_from(wanted).unwrap_or(0)
+    };
+    match controller {
+        Object::ReplicaSet(set) => missing(replica_set::wanted(set)),
+        Object::ReplicationController(set) => {
+            missing(set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1))
+        }
+        Object::StatefulSet(set) => stateful_set::wants(set, vacancy.pod_name),
+        Object::DaemonSet(set) => {
+            let node = vacancy.node_name.and_then(|name| view.node(name));
+            node.is_some_and(|node| daemon_set::wants(set, node))
+        }
+        Object::Job(job) => job::wanted(job).is_none_or(missing),
+        _ => true,
+    }
+}
