@@ -84,4 +84,4 @@ pub use selection::select;
 pub use symptom::{Symptom, fails_repeatedly, symptom_of};
 pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};
 pub use unselected::{unselected, without_pod};
-pub use verdict::ladder_status;
+pub use verdict::{ladder_status, tells_of_overlap};

@@ -1,4 +1,4 @@
-//! What a ladder's own status says: whether it is accepted.
+//! What a ladder's own status says: whether it is accepted, and whether an older one decides for its pods.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::Tick;
@@ -7,31 +7,51 @@ use rekindle_types::v1alpha1::{RestartLadder, RestartLadderStatus};
 use crate::Policy;
 
 const ACCEPTED: &str = "Accepted";
+const OVERLAPPED: &str = "Overlapped";
+const OVERLAP_OVER: &str = "no older ladder selects pods of this one any more";
 /// A message quotes what a person wrote, which may be of any length.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// The status to write; equal to the present one when nothing changed.
-pub fn ladder_status(ladder: &RestartLadder, now: Tick) -> RestartLadderStatus {
-    let (status, reason, message) = verdict(ladder);
+/// The status to write; equal to the present one when nothing changed. `overlapped` tells of the older ladders that decide for pods of this one.
+pub fn ladder_status(
+    ladder: &RestartLadder,
+    overlapped: Option<&str>,
+    now: Tick,
+) -> RestartLadderStatus {
     let present = ladder.status.iter().flat_map(|s| s.conditions.iter().flatten());
-    let before = present.clone().find(|condition| condition.type_ == ACCEPTED);
-    let since = match before {
-        Some(before) if before.status == status => before.last_transition_time.clone(),
-        Some(_) | None => now.to_time(),
+    let others = present.clone().filter(|c| c.type_ != ACCEPTED && c.type_ != OVERLAPPED);
+    let condition = |type_: &str, status: &str, reason: &str, message: String| {
+        let mut before = present.clone().filter(|c| c.type_ == type_ && c.status == status);
+        Condition {
+            last_transition_time: before
+                .next()
+                .map_or_else(|| now.to_time(), |before| before.last_transition_time.clone()),
+            message: cut(message),
+            observed_generation: ladder.metadata.generation,
+            reason: reason.to_owned(),
+            status: status.to_owned(),
+            type_: type_.to_owned(),
+        }
     };
-    let mut conditions: Vec<Condition> = present.filter(|c| c.type_ != ACCEPTED).cloned().collect();
-    conditions.push(Condition {
-        last_transition_time: since,
-        message,
-        observed_generation: ladder.metadata.generation,
-        reason: reason.to_owned(),
-        status: status.to_owned(),
-        type_: ACCEPTED.to_owned(),
-    });
+    let (status, reason, message) = verdict(ladder);
+    let accepted = condition(ACCEPTED, status, reason, message);
+    let overlapped = match overlapped {
+        Some(by) => Some(condition(OVERLAPPED, "True", "OlderLadder", by.to_owned())),
+        None if present.clone().any(|c| c.type_ == OVERLAPPED) => {
+            Some(condition(OVERLAPPED, "False", "Over", OVERLAP_OVER.to_owned()))
+        }
+        None => None,
+    };
     RestartLadderStatus {
         observed_generation: ladder.metadata.generation,
-        conditions: Some(conditions),
+        conditions: Some(others.cloned().chain([accepted]).chain(overlapped).collect()),
     }
+}
+
+/// Whether the ladder's status tells of this overlap already.
+pub fn tells_of_overlap(ladder: &RestartLadder, overlapped: &str) -> bool {
+    let mut conditions = ladder.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    conditions.any(|c| c.type_ == OVERLAPPED && c.status == "True" && c.message == overlapped)
 }
 
 fn verdict(ladder: &RestartLadder) -> (&'static str, &'static str, String) {
@@ -42,7 +62,7 @@ fn verdict(ladder: &RestartLadder) -> (&'static str, &'static str, String) {
             let but = but.unwrap_or_default();
             ("True", "Accepted", format!("every rung is carried out{but}"))
         }
-        Err(error) => ("False", "Invalid", cut(error.to_string())),
+        Err(error) => ("False", "Invalid", error.to_string()),
     }
 }
 

@@ -10,18 +10,18 @@ use rekindle_controllers::{
 use rekindle_ladder::{
     Action, Asker, Crowd, Decision, Occupancy, Peers, PodRestartPlan, Policy, Register,
     RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, symptom_of,
-    unselected,
+    tells_of_overlap, unselected,
 };
 use rekindle_types::Tick;
 use rekindle_types::held::Pod;
-use rekindle_types::reasons::event::LADDER_EXHAUSTED;
+use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_OVERLAPPED};
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec, RestartLedgerStatus,
 };
 
 use crate::around::{Around, COMPONENT};
 use crate::ledgers::{self, Place};
-use crate::{peers, policies, revisions};
+use crate::{overlaps, peers, policies, revisions};
 
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
 pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
@@ -243,11 +243,18 @@ fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> PodRestar
     }
 }
 
-/// Whether a ladder can be carried out, in its status.
+/// Whether a ladder can be carried out, and whether an older one decides for its pods, in its status.
 pub(crate) fn status(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     if let Some(ladder) = view.restart_ladder(name) {
-        let status = ladder_status(ladder, now);
+        let overlapped = overlaps::of(view, ladder);
+        let status = ladder_status(ladder, overlapped.as_deref(), now);
+        if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {
+            let about = Object::RestartLadder(std::sync::Arc::clone(ladder));
+            let reason = LADDER_OVERLAPPED;
+            let note = Note::new(&about, Severity::Warning, reason, message, COMPONENT);
+            plan.notes.push(note.of_kind(reason));
+        }
         if ladder.status.as_ref() != Some(&status) {
             let with_status = RestartLadder { status: Some(status), ..ladder.as_ref().clone() };
             plan.then(Write::UpdateStatus(Object::from(with_status)));

@@ -24,6 +24,7 @@ mod in_term;
 mod ladder;
 mod ledgers;
 mod orphans;
+mod overlaps;
 mod peers;
 mod policies;
 mod preview;

@@ -35,7 +35,11 @@ pub(crate) fn complaint(pod: &Arc<Pod>, error: &PolicyError) -> Option<Note> {
     }
 }
 
-fn ladders<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a RestartLadder> {
+/// The ladders of a namespace.
+pub(crate) fn ladders<'a>(
+    view: &'a View,
+    namespace: &'a str,
+) -> impl Iterator<Item = &'a RestartLadder> {
     view.in_namespace(Kind::RestartLadder, namespace).filter_map(|object| match object {
         Object::RestartLadder(ladder) => Some(ladder.as_ref()),
         _ => None,

@@ -11,7 +11,7 @@ use rekindle_ladder::Register;
 use rekindle_types::Tick;
 
 use crate::around::Around;
-use crate::{going_on, ladder, ledgers, orphans, revisions};
+use crate::{going_on, ladder, ledgers, orphans, overlaps, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +84,7 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
     if let Some(uid) = orphans::controller_of_news(change) {
         work.extend(orphans::of_controller(view, uid).map(Work::OldLedger));
     }
+    work.extend(overlaps::concerned(view, change).into_iter().map(Work::LadderStatus));
     match change.latest() {
         Object::Pod(pod) => {
             work.insert(Work::Climb(name.clone()));

@@ -1,6 +1,6 @@
 //! Label selectors, as the controllers and the ladder read them from objects, and the labels that every node has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
@@ -37,6 +37,22 @@ pub fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
 pub fn is_empty(selector: &LabelSelector) -> bool {
     selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
         && selector.match_expressions.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// True when the one selects whatever the other selects, since it asks for nothing else.
+pub fn covers(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
+    requirements(wide).is_subset(&requirements(narrow))
+}
+
+/// What a selector asks for: a key, an operator and its values.
+fn requirements(selector: &LabelSelector) -> BTreeSet<(&str, &str, BTreeSet<&str>)> {
+    let equal = selector.match_labels.iter().flatten();
+    let equal = equal.map(|(key, value)| (key.as_str(), "In", BTreeSet::from([value.as_str()])));
+    let others = selector.match_expressions.iter().flatten().map(|asked| {
+        let values = asked.values.iter().flatten().map(String::as_str).collect();
+        (asked.key.as_str(), asked.operator.as_str(), values)
+    });
+    equal.chain(others).collect()
 }
 
 fn requirement_holds(requirement: &LabelSelectorRequirement, labels: &Labels) -> bool {

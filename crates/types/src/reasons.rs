@@ -64,6 +64,8 @@ pub mod event {
     pub const LADDER_EXHAUSTED: &str = "LadderExhausted";
     /// Ours: the annotations of a pod make no ladder.
     pub const LADDER_INVALID: &str = "LadderInvalid";
+    /// Ours: an older ladder decides for pods that this one selects.
+    pub const LADDER_OVERLAPPED: &str = "LadderOverlapped";
     /// Ours: the workload is healthy again after the ladder acted.
     pub const LADDER_RECOVERED: &str = "LadderRecovered";
 }

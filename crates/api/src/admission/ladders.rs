@@ -1,7 +1,6 @@
 //! Tells who writes a ladder, or pods, that several ladders select the same pods: one of them decides for these, and nothing is seen of
 //! the others until something fails.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -56,10 +55,10 @@ fn overlap(
     if labels::is_empty(ours) || labels::is_empty(other) {
         return None;
     }
-    if covers(other, ours) {
+    if labels::covers(other, ours) {
         return Some("selects all that this one selects".to_owned());
     }
-    if covers(ours, other) {
+    if labels::covers(ours, other) {
         return Some("all that it selects is selected by this one".to_owned());
     }
     let by_both = |labels: &labels::Labels| {
@@ -71,22 +70,6 @@ fn overlap(
         0 => format!("selects pod {first:?}, too"),
         more => format!("selects pod {first:?} and {more} more, too"),
     })
-}
-
-/// True when the one selects whatever the other selects, since it asks for nothing else.
-fn covers(wide: &LabelSelector, narrow: &LabelSelector) -> bool {
-    requirements(wide).is_subset(&requirements(narrow))
-}
-
-/// What a selector asks for: a key, an operator and its values.
-fn requirements(selector: &LabelSelector) -> BTreeSet<(&str, &str, BTreeSet<&str>)> {
-    let equal = selector.match_labels.iter().flatten();
-    let equal = equal.map(|(key, value)| (key.as_str(), "In", BTreeSet::from([value.as_str()])));
-    let others = selector.match_expressions.iter().flatten().map(|asked| {
-        let values = asked.values.iter().flatten().map(String::as_str).collect();
-        (asked.key.as_str(), asked.operator.as_str(), values)
-    });
-    equal.chain(others).collect()
 }
 
 /// A word about new pods that several ladders select. What a controller makes was warned of when its template was written.

@@ -19,7 +19,7 @@ fn ladder(rungs: &[Rung]) -> RestartLadder {
 }
 
 fn accepted(ladder: &RestartLadder) -> (String, String, String) {
-    let status = ladder_status(ladder, Tick::from_secs(1));
+    let status = ladder_status(ladder, None, Tick::from_secs(1));
     let condition = status.conditions.expect("a condition").remove(0);
     assert_eq!(condition.type_, "Accepted");
     (condition.status, condition.reason, condition.message)
@@ -138,12 +138,37 @@ fn a_message_stays_short_whatever_the_spec_says() {
 #[test]
 fn a_verdict_that_stays_keeps_its_time_and_is_written_once() {
     let mut ladder = ladder(&[Rung::Pod]);
-    let first = ladder_status(&ladder, Tick::from_secs(1));
+    let first = ladder_status(&ladder, None, Tick::from_secs(1));
     assert_eq!(first.observed_generation, Some(3));
     ladder.status = Some(first.clone());
-    assert_eq!(ladder_status(&ladder, Tick::from_secs(2)), first);
+    assert_eq!(ladder_status(&ladder, None, Tick::from_secs(2)), first);
     ladder.spec.rungs.clear();
-    let refused = ladder_status(&ladder, Tick::from_secs(3));
+    let refused = ladder_status(&ladder, None, Tick::from_secs(3));
     let since = &refused.conditions.expect("a condition")[0].last_transition_time;
     assert_eq!(*since, Tick::from_secs(3).to_time());
+}
+
+#[test]
+fn an_overlap_is_told_while_there_is_one_and_not_of_a_ladder_that_never_had_one() {
+    let mut ladder = ladder(&[Rung::Pod]);
+    let told = |ladder: &RestartLadder, by: Option<&str>, at: u64| {
+        let status = ladder_status(ladder, by, Tick::from_secs(at));
+        let conditions = status.conditions.iter().flatten();
+        let told = conditions.map(|c| (c.type_.clone(), c.status.clone(), c.message.clone()));
+        let told =
+            told.skip(1).map(|(type_, status, message)| format!("{type_} {status}: {message}"));
+        (told.collect::<Vec<_>>(), status)
+    };
+    assert!(told(&ladder, None, 1).0.is_empty());
+    let by = "RestartLadder \"old\" is older";
+    let (words, status) = told(&ladder, Some(by), 2);
+    assert_eq!(words, [format!("Overlapped True: {by}")]);
+    assert!(!tells_of_overlap(&ladder, by));
+    ladder.status = Some(status.clone());
+    assert!(tells_of_overlap(&ladder, by) && !tells_of_overlap(&ladder, "another"));
+    assert_eq!(told(&ladder, Some(by), 3).1, status, "as before");
+    let (words, status) = told(&ladder, None, 4);
+    assert_eq!(words, [format!("Overlapped False: {OVERLAP_OVER}")]);
+    ladder.status = Some(status);
+    assert!(!tells_of_overlap(&ladder, by));
 }

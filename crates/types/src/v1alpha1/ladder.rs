@@ -208,7 +208,8 @@ pub struct RestartLadderStatus {
     /// The generation that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Accepted: the spec can be carried out here, or why not.
+    /// Accepted: the spec can be carried out here, or why not. Overlapped: an older ladder decides for pods that this one selects; absent when
+    /// that has never been so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
 }

@@ -1,0 +1,113 @@
+//! Ladders that select the same pods: the oldest decides for these, and nothing would be seen of the others until something fails. The younger one
+//! says so in its status, and in an Event when that is news. Our API warns who writes one; other APIs do not. Pure, as the controllers are.
+
+use rekindle_controllers::{Change, Kind, NamespacedName, Object, View};
+use rekindle_types::labels::{self, Labels};
+use rekindle_types::v1alpha1::RestartLadder;
+
+use crate::policies::ladders;
+
+/// Ladders that are named, at most.
+const NAMED_MAX: usize = 3;
+
+/// What is said of a ladder with older ones that select pods of its; none when there are none.
+pub(crate) fn of(view: &View, ladder: &RestartLadder) -> Option<String> {
+    if !is_at_work(ladder) {
+        return None;
+    }
+    let namespace = ladder.metadata.namespace.as_deref().unwrap_or_default();
+    let mut older: Vec<&RestartLadder> = ladders(view, namespace)
+        .filter(|other| is_at_work(other) && other.seniority() < ladder.seniority())
+        .collect();
+    older.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
+    let ours = &ladder.spec.selector;
+    if let Some(all) = older.iter().find(|other| labels::covers(&other.spec.selector, ours)) {
+        return Some(format!(
+            "RestartLadder {:?} is older and selects all that this one selects: it decides for them, and this one does not",
+            name(all)
+        ));
+    }
+    older.retain(|other| {
+        labels::covers(ours, &other.spec.selector) || share_pods(view, ladder, other)
+    });
+    let named: Vec<String> =
+        older.iter().take(NAMED_MAX).map(|other| format!("{:?}", name(other))).collect();
+    let more = match older.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = named.join(", ");
+    match older.len() {
+        0 => None,
+        1 => Some(format!(
+            "RestartLadder {named} is older and selects pods that this one selects, too: it decides for these, and this one does not"
+        )),
+        _ => Some(format!(
+            "RestartLadders {named}{more} are older and select pods that this one selects, too: they decide for these, and this one does not"
+        )),
+    }
+}
+
+/// The ladders whose status may say something else after a change: those that are younger than one that has come, gone or changed, and those
+/// that select a pod which another one selects, too.
+pub(crate) fn concerned(view: &View, change: &Change) -> Vec<NamespacedName> {
+    let namespace = change.id.name.namespace.as_str();
+    match change.latest() {
+        Object::RestartLadder(changed) if is_news(change) => ladders(view, namespace)
+            .filter(|other| changed.seniority() < other.seniority())
+            .map(|other| NamespacedName::of(&other.metadata))
+            .collect(),
+        Object::Pod(_) => {
+            let of = |object: &Option<Object>| object.as_ref().map(|o| o.meta().labels.clone());
+            let (before, after) = (of(&change.before), of(&change.after));
+            if before == after {
+                return Vec::new();
+            }
+            let sides = [before.flatten(), after.flatten()];
+            sides
+                .into_iter()
+                .flatten()
+                .flat_map(|labels| of_several(view, namespace, &labels))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The ladders that select a pod with these labels, when they are several, without the one that decides.
+fn of_several(view: &View, namespace: &str, labels: &Labels) -> Vec<NamespacedName> {
+    let mut selecting: Vec<&RestartLadder> =
+        ladders(view, namespace).filter(|ladder| ladder.selects(Some(labels))).collect();
+    selecting.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
+    selecting.into_iter().skip(1).map(|ladder| NamespacedName::of(&ladder.metadata)).collect()
+}
+
+/// False of a write to the status alone.
+fn is_news(change: &Change) -> bool {
+    let what = |object: &Option<Object>| match object {
+        Some(Object::RestartLadder(ladder)) => {
+            Some((ladder.spec.selector.clone(), is_at_work(ladder)))
+        }
+        Some(_) | None => None,
+    };
+    what(&change.before) != what(&change.after)
+}
+
+fn is_at_work(ladder: &RestartLadder) -> bool {
+    ladder.metadata.deletion_timestamp.is_none() && !labels::is_empty(&ladder.spec.selector)
+}
+
+fn share_pods(view: &View, one: &RestartLadder, other: &RestartLadder) -> bool {
+    let namespace = one.metadata.namespace.as_deref().unwrap_or_default();
+    view.in_namespace(Kind::Pod, namespace).any(|pod| {
+        let labels = pod.meta().labels.as_ref();
+        one.selects(labels) && other.selects(labels)
+    })
+}
+
+fn name(ladder: &RestartLadder) -> &str {
+    ladder.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
