@@ -111,6 +111,26 @@ fn replicas_that_fail_alike_are_counted_and_others_are_not() {
     assert_eq!(of(&view, &well, &policy(&["Pod"]), NOW), Peers::default(), "it does not fail");
 }
 
+/// Each of them fails some twenty seconds after its start, again and again. Which of them does so first is a matter of milliseconds.
+#[test]
+fn replicas_that_fail_again_and_again_fail_alike_until_they_have_outlived_their_last_end() {
+    let ran = |name: &str, seconds: u64, since: u64| {
+        let mut peer = pod_value(name, "web", "n1", Does::RunsAgain { failed: since + 1, since });
+        peer["status"]["containerStatuses"][0]["lastState"]["terminated"]["startedAt"] =
+            ago(since + 1 + seconds);
+        typed::<Pod>(peer)
+    };
+    let failing = pod("a", "web", "n1", Does::Fails(1, 0));
+    let alike = |b: Pod, c: Pod| {
+        let objects = [Object::from(failing.clone()), b.into(), c.into()];
+        of(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike
+    };
+    assert_eq!(alike(ran("b", 20, 20), ran("c", 20, 39)), 3);
+    assert_eq!(alike(ran("b", 20, 40), ran("c", 1, 10)), 1, "they are well");
+    // of what ran for longer than the window once is not known that it fails again and again
+    assert_eq!(alike(ran("b", 3_600, 10), ran("c", 3_600, 9)), 2);
+}
+
 #[test]
 fn what_was_tried_on_one_replica_is_known_to_the_others() {
     let failing = pod("a", "web", "n1", Does::Fails(1, 5));
