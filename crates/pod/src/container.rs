@@ -493,22 +493,21 @@ impl Container {
         if self.definition.role == Role::Ephemeral {
             return; // see `ephemeral`
         }
-        self.complaint = None;
         self.gate = Gate::Closed;
         match round {
             Round::Afresh => {
                 self.standing = Standing::Due;
                 self.crash.clear();
-                self.state = State::Idle(Hold::None);
+                self.let_go();
             }
             Round::GoesOn => {
                 self.standing = Standing::Due;
                 self.decide_ahead(now, max);
-                self.state = State::Idle(Hold::None);
+                self.let_go();
             }
             Round::ByRule => {
                 self.standing = Standing::Due;
-                self.state = State::Idle(Hold::None);
+                self.let_go_unless_its_image_is_missing();
             }
             Round::NewSandbox => self.begin_round_in_new_sandbox(),
         }
@@ -532,12 +531,35 @@ impl Container {
             Role::Init | Role::Sidecar => false,
         };
         if stays {
+            self.complaint = None;
             return;
         }
         self.standing = Standing::Due;
-        self.state = State::Idle(Hold::None);
+        self.let_go_unless_its_image_is_missing();
         if self.definition.role == Role::Regular {
             self.hold_by_backoff();
+        }
+    }
+
+    /// Nothing but its turn keeps it from its next start.
+    fn let_go(&mut self) {
+        self.complaint = None;
+        self.state = State::Idle(Hold::None);
+    }
+
+    /// The back-off of an image is that of the pod and the image (kubelet: image manager, `EnsureImageExists`): a new sandbox
+    /// brings no image nearer.
+    fn let_go_unless_its_image_is_missing(&mut self) {
+        match self.state {
+            State::Idle(Hold::Image { .. }) => {}
+            State::Idle(
+                Hold::None | Hold::Crash { .. } | Hold::Retry { .. } | Hold::SpecChange,
+            )
+            | State::Pulling { .. }
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. }
+            | State::Running { .. } => self.let_go(),
         }
     }
 }

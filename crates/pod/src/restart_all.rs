@@ -44,6 +44,14 @@ impl PodCore {
                 State::Idle(Hold::None)
                     if container.standing == Standing::Due
                         && container.definition.role != Role::Ephemeral => {}
+                // it goes on complaining of its image
+                State::Idle(Hold::Image { shown_at, until: own })
+                    if container.definition.role != Role::Ephemeral =>
+                {
+                    let until = until.max(own);
+                    container.state = State::Idle(Hold::Image { shown_at, until });
+                    continue;
+                }
                 State::Idle(_)
                 | State::Pulling { .. }
                 | State::Creating { .. }
