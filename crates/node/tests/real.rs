@@ -105,7 +105,7 @@ async fn an_agent_that_dies_leaves_its_pods_and_the_next_one_takes_them_up() {
     let spec = json!({ "containers": [shell("app", "exec sleep 1000"), shell("side", "exec sleep 1000")], "terminationGracePeriodSeconds": 0 });
     engine.create("web", spec).await;
     let before = engine.until("web", "running", |pod| all_run(pod, 0)).await;
-    engine.crash_node();
+    engine.crash_node().await;
     engine.start_node().await;
     let ids = |pod: &k8s_openapi::api::core::v1::Pod| {
         let statuses = pod.status.as_ref().unwrap().container_statuses.clone().unwrap();
@@ -198,7 +198,7 @@ async fn users_of_a_pods_own_have_its_volumes_and_stay_the_same_in_every_sandbox
     let made = fs::metadata(folder.join("volumes/data/made")).unwrap();
     assert_eq!((made.uid(), made.gid()), (5, 6), "the disk knows them by the ids inside");
 
-    engine.crash_node();
+    engine.crash_node().await;
     engine.start_node().await;
     let restarts: Api<PodRestart> = Api::default_namespaced(engine.client.clone());
     let restart = serde_json::from_value(json!({

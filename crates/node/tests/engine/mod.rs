@@ -4,9 +4,12 @@
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../../../runtime/tests/world/shims.rs"]
+mod shims;
+
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -23,6 +26,7 @@ use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::{Builtins, ImageStore};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Limits, Store};
+use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 /// No state takes this long to come, not even on a busy machine.
@@ -44,7 +48,12 @@ pub struct Engine {
     id: String,
     network: Option<Arc<Network>>,
     node: Option<Handle>,
+    /// The clock of the newest agent's runtime, which is there as long as the runtime.
+    runtime: Weak<RuntimeClock>,
 }
+
+/// What a runtime reads the time from.
+type RuntimeClock = dyn Fn() -> Tick + Send + Sync;
 
 impl Engine {
     /// A node that is Ready.
@@ -56,7 +65,9 @@ impl Engine {
         let front = api(clock);
         let client = Client::new(front.in_process_service(UserInfo::internal("test")), "default");
         let id = format!("n{}-{number}", std::process::id());
-        let mut engine = Self { folder, client, front, clock, id, network: None, node: None };
+        let runtime = Weak::<fn() -> Tick>::new();
+        let mut engine =
+            Self { folder, client, front, clock, id, network: None, node: None, runtime };
         engine.network = Some(Arc::new(Network::open(engine.network_config()).await.unwrap()));
         engine.start_node().await;
         engine
@@ -95,7 +106,9 @@ impl Engine {
 
     /// An agent, on what the one before has left.
     pub async fn start_node(&mut self) {
-        let opened = in_time("the runtime opens", EmbeddedRuntime::open(self.runtime_config()));
+        let runtime = self.runtime_config();
+        self.runtime = Arc::downgrade(&runtime.clock);
+        let opened = in_time("the runtime opens", EmbeddedRuntime::open(runtime));
         let runtime = Arc::new(opened.await.unwrap());
         let network = self.network.clone().unwrap();
         let mut config = Config::new("node-a", self.folder.path(), &self.path("logs"));
@@ -112,8 +125,17 @@ impl Engine {
     }
 
     /// `kill -9` of the agent, as far as one process can do that to a part of itself.
-    pub fn crash_node(&mut self) {
+    pub async fn crash_node(&mut self) {
         drop(self.node.take());
+        in_time("the agent is gone", self.runtime_is_gone()).await;
+    }
+
+    /// Calls that were under way when an agent went go on to their ends, where those of a process end with it. What they make
+    /// meanwhile the next agent, which has looked by then, would not know.
+    async fn runtime_is_gone(&self) {
+        while self.runtime.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     pub fn node(&self) -> &Handle {
@@ -128,6 +150,9 @@ impl Engine {
         let network = Arc::into_inner(self.network.take().unwrap());
         let network = network.expect("a node that has stopped holds nothing");
         in_time("the network closes", network.close()).await.unwrap();
+        in_time("the agent is gone", self.runtime_is_gone()).await;
+        in_time("the runtime leaves", leave(self.runtime_config())).await;
+        assert_eq!(shims::end(self.folder.path()), 0, "shims that nobody has ended");
     }
 
     pub fn pods(&self) -> Objects<Pod> {
@@ -185,16 +210,16 @@ impl Drop for Engine {
         let cleaned = std::thread::spawn(move || {
             let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             tokio.block_on(async {
-                let runtime = EmbeddedRuntime::open(runtime).await.unwrap();
-                for sandbox in runtime.snapshot().await.unwrap() {
-                    runtime.remove_sandbox(&sandbox.key).await.unwrap();
-                }
-                runtime.settled().await;
+                leave(runtime).await;
                 Network::open(network).await.unwrap().close().await.unwrap();
             });
         });
         if cleaned.join().is_err() {
             eprintln!("something of engine {} is left behind", self.id);
+        }
+        let ended = shims::end(self.folder.path());
+        if ended > 0 {
+            eprintln!("{ended} shims of engine {} had to be killed", self.id);
         }
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
@@ -202,6 +227,15 @@ impl Drop for Engine {
             let _gone = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
         }
     }
+}
+
+/// Ends what an agent has left, and takes its cgroups away.
+async fn leave(config: embedded::Config) {
+    let runtime = EmbeddedRuntime::open(config).await.unwrap();
+    for sandbox in runtime.snapshot().await.unwrap() {
+        runtime.remove_sandbox(&sandbox.key).await.unwrap();
+    }
+    runtime.leave().await.unwrap();
 }
 
 fn api(clock: SystemClock) -> Front {

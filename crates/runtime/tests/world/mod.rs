@@ -4,6 +4,8 @@
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod shims;
+
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -183,6 +185,10 @@ impl Drop for World {
             });
         }
         drop(tokio);
+        let ended = shims::end(self.dir.path());
+        if ended > 0 {
+            eprintln!("{ended} shims of {} had to be killed", self.engine_id);
+        }
         for hierarchy in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
             let _ = fs::remove_dir(hierarchy.path().join("rekindle").join(&self.engine_id));
         }

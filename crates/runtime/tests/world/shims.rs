@@ -1,0 +1,30 @@
+//! Shims that a test has left: found by the files of its folder that they hold, and ended by their pids.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+/// Ends the shims that hold a file beneath this folder, and answers how many there were. To be called before the folder goes: a shim
+/// whose folder is gone is nobody's, and stays for ever.
+pub fn end(folder: &Path) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids =
+        processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    pids.filter(|pid| is_ended(*pid, folder)).count()
+}
+
+fn is_ended(pid: Pid, folder: &Path) -> bool {
+    // First, so that a number that is somebody else's by now is not killed.
+    let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    holds_a_file(pid, folder) && rustix::process::pidfd_send_signal(process, Signal::KILL).is_ok()
+}
+
+fn holds_a_file(pid: Pid, folder: &Path) -> bool {
+    let process = format!("/proc/{}", pid.as_raw_nonzero());
+    let is_shim = fs::read_to_string(format!("{process}/cmdline"))
+        .is_ok_and(|arguments| arguments.starts_with("rekindle-shim"));
+    let files = fs::read_dir(format!("{process}/fd")).into_iter().flatten().flatten();
+    is_shim && { files }
+        .any(|file| fs::read_link(file.path()).is_ok_and(|to| to.starts_with(folder)))
+}
