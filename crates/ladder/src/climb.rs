@@ -36,8 +36,9 @@ impl<'a> Decider<'a> {
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let all: u32 = failures.iter().map(|failure| failure.count).sum();
         self.draft.ledger.next_attempt_at = None;
+        let fails_again = all > 1 || !tried.is_empty();
         let ran = failures.iter().filter_map(|failure| failure.ran).max();
-        self.draft.note_last_run(ran.filter(|ran| *ran < policy.window));
+        self.draft.note_last_run(ran.filter(|ran| fails_again && *ran < policy.window));
         let failures_total = &mut self.draft.ledger.failures_total;
         *failures_total = failures_total.saturating_add(u64::from(all));
         self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");

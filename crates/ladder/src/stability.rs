@@ -29,10 +29,14 @@ pub(crate) fn has_outlived(
     has_been_up_for(recovers_after(ledger, window), view, now)
 }
 
-/// How long everything has to run until it has recovered: until it is settled, and twice as long as what failed last.
-pub(crate) fn recovers_after(ledger: &RestartLedgerStatus, window: TickDuration) -> TickDuration {
-    let last_run = ledger.last_run_seconds.map_or(TickDuration::ZERO, TickDuration::of_field);
-    SETTLED_AFTER.max(last_run.saturating_mul(2)).min(window)
+/// How long everything has to run until it has recovered.
+fn recovers_after(ledger: &RestartLedgerStatus, window: TickDuration) -> TickDuration {
+    outlives_after(ledger.last_run_seconds.map(TickDuration::of_field)).min(window)
+}
+
+/// How long something has to run that ran so long before it failed: until it is settled, and twice as long as that.
+pub(crate) fn outlives_after(last_run: Option<TickDuration>) -> TickDuration {
+    last_run.map_or(SETTLED_AFTER, |last_run| SETTLED_AFTER.max(last_run.saturating_mul(2)))
 }
 
 fn has_been_up_for(enough: TickDuration, view: &PodView<'_>, now: Tick) -> bool {

@@ -7,19 +7,7 @@ use crate::evidence;
 use crate::failures;
 use crate::no_sandbox::NO_SANDBOX_FOR;
 use crate::observation::{ContainerView, Course, PodView, Role};
-
-/// What has been running and ready so long does not fail any more, unless it fails again and again after longer than that.
-const WELL_AFTER: TickDuration = TickDuration::from_secs(10);
-
-/// When a container that runs again is well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
-    /// It has been running and ready for ten seconds.
-    Settled,
-    /// And, when it fails again and again, for twice as long as the last time: replicas that all fail twenty seconds after their starts
-    /// fail alike, and not one after the other by itself, whichever of them is looked at first.
-    Outlived,
-}
+use crate::stability;
 
 /// How a pod fails: which container, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,25 +31,16 @@ enum Sign {
 /// How the pod fails now, if it does, and when it did last: the first container that does not start, or that failed inside the
 /// window and is not well again. A container that does not start has no time.
 ///
-/// One that fails again and again is well when it has run for twice as long as the last time.
+/// One that fails again and again is well when it has run for twice as long as the last time: replicas that all fail twenty seconds after
+/// their starts fail alike, and not one after the other by itself, whichever of them is looked at first.
 pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom, Option<Tick>)> {
-    symptom_in(&PodView::of(pod), now, window, Proof::Outlived)
-}
-
-/// The same of a pod that is well as soon as it has settled: what a restart was for is not asked of it a second time.
-pub(crate) fn symptom_since_settled(
-    pod: &Pod,
-    now: Tick,
-    window: TickDuration,
-) -> Option<(Symptom, Option<Tick>)> {
-    symptom_in(&PodView::of(pod), now, window, Proof::Settled)
+    symptom_in(&PodView::of(pod), now, window)
 }
 
 fn symptom_in(
     view: &PodView<'_>,
     now: Tick,
     window: TickDuration,
-    proof: Proof,
 ) -> Option<(Symptom, Option<Tick>)> {
     match view.course {
         Course::Over => return None,
@@ -76,7 +55,7 @@ fn symptom_in(
         !container.last_end.is_some_and(|end| view.ended_with_the_others(container, &end))
     };
     view.containers.iter().filter(is_its_own).find_map(|container| {
-        let (sign, at) = sign_of(container, now, window, proof)?;
+        let (sign, at) = sign_of(container, now, window)?;
         Some((Symptom { container: container.name.to_owned(), sign }, at))
     })
 }
@@ -85,7 +64,7 @@ fn symptom_in(
 /// One end is no proof of a sick node: a machine that boots anew, or loses its power, ends everything on it once.
 pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
     let view = PodView::of(pod);
-    let Some((symptom, _)) = symptom_in(&view, now, window, Proof::Outlived) else {
+    let Some((symptom, _)) = symptom_in(&view, now, window) else {
         return false;
     };
     match symptom.sign {
@@ -105,29 +84,14 @@ fn last_of_several(
 ) -> Option<TickDuration> {
     let end = container.last_end?;
     // what had ended before it was the attempt before this one
-    let started_at = end.started_at.filter(|at| container.ended > 1 && now.since(*at) < window)?;
-    Some(end.finished_at.map_or(TickDuration::ZERO, |at| at.since(started_at)))
-}
-
-/// How long it has to run and be ready to be well.
-fn well_after(
-    container: &ContainerView<'_>,
-    now: Tick,
-    window: TickDuration,
-    proof: Proof,
-) -> TickDuration {
-    let outlived = match proof {
-        Proof::Settled => None,
-        Proof::Outlived => last_of_several(container, now, window),
-    };
-    outlived.map_or(WELL_AFTER, |last| WELL_AFTER.max(last + last))
+    end.started_at.filter(|at| container.ended > 1 && now.since(*at) < window)?;
+    Some(end.ran().unwrap_or(TickDuration::ZERO))
 }
 
 fn sign_of(
     container: &ContainerView<'_>,
     now: Tick,
     window: TickDuration,
-    proof: Proof,
 ) -> Option<(Sign, Option<Tick>)> {
     if evidence::of_waiting(container).is_some() {
         // a pull that failed and one that waits to be tried again are the same
@@ -140,7 +104,8 @@ fn sign_of(
     let is_well = match (container.live, container.role) {
         (Some(live), _) => {
             let since = live.started_at.map_or(TickDuration::ZERO, |at| now.since(at));
-            container.ready && since >= well_after(container, now, window, proof)
+            container.ready
+                && since >= stability::outlives_after(last_of_several(container, now, window))
         }
         (None, Role::Init) => container.is_done(),
         (None, Role::Sidecar | Role::Regular) => container.is_done(),

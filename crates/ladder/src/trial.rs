@@ -15,7 +15,7 @@ use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::RECOVERED;
 use crate::observation::PodView;
 use crate::stability;
-use crate::symptom::symptom_since_settled;
+use crate::symptom::symptom_of;
 
 /// A pod that a rung is tried on for all of its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn tried(pod: &Pod, ledger: &RestartLedgerStatus, now: Tick, window: TickDur
     let Some((rung, at)) = last else {
         return ledger.in_vain.map_or(Tried::Nothing, Tried::InVain);
     };
-    let symptom = symptom_since_settled(pod, now, window);
+    let symptom = symptom_of(pod, now, window);
     // Failures are told in whole seconds: one in the very second of the attempt may have been what it was for.
     let failed_again = symptom.as_ref().is_some_and(|(_, failed)| failed.is_some_and(|f| at < f));
     if failed_again || ledger.in_vain.is_some_and(|in_vain| in_vain >= rung) {

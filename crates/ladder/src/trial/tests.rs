@@ -78,10 +78,8 @@ fn a_trial_ends_with_a_failure_or_with_ten_seconds_of_running() {
 #[test]
 fn a_trial_helped_when_the_pod_has_run_for_twice_as_long_as_the_last_time() {
     for (running, helped) in [(12, false), (39, false), (40, true)] {
-        let ledger = RestartLedgerStatus {
-            last_run_seconds: Some(20),
-            ..ledger(Rung::Pod, ago(50), None)
-        };
+        let ledger =
+            RestartLedgerStatus { last_run_seconds: Some(20), ..ledger(Rung::Pod, ago(50), None) };
         let what = tried(&pod(60, Some(running)), &ledger, NOW, WINDOW);
         assert_eq!(what == Tried::Helped(Rung::Pod), helped, "{running} s: {what:?}");
         assert_eq!(matches!(what, Tried::Now(_)), !helped, "{running} s: {what:?}");

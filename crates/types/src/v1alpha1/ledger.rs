@@ -108,8 +108,8 @@ pub struct RestartLedgerStatus {
     /// The highest rung above Container after which a container failed again, since the ledger was cleared last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_vain: Option<Rung>,
-    /// How long what failed last had been running, in seconds; absent when that is not known, or when it was longer than the window. Nothing has
-    /// recovered before it has run for twice as long.
+    /// How long what failed again had been running, in seconds; absent when that is not known, when it was longer than the window, and after a
+    /// first failure. Nothing has recovered before it has run for twice as long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub last_run_seconds: Option<i64>,
