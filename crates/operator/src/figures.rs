@@ -180,6 +180,9 @@ impl Follower {
         }
         self.count_holds(name, before, after, now);
         self.count_recovery(name, before, after, now);
+        if after.phase.is_none() {
+            self.troubles.remove(name); // the pod is gone, or no ladder selects it any more
+        }
     }
 
     fn count_holds(

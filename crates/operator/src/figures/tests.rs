@@ -224,3 +224,26 @@ fn a_pod_that_ran_for_the_window_and_was_never_ready_is_no_success_of_a_rung() {
         assert_eq!(told.count(), successes, "{phase:?} {rung}");
     }
 }
+
+/// Nobody is in trouble any more; who comes in its place within the window begins anew.
+#[test]
+fn the_time_in_which_a_pod_was_gone_is_no_time_to_recovery() {
+    let mut story = Story::new();
+    let mut ledger = RestartLedgerStatus {
+        phase: Some(LedgerPhase::Climbing),
+        rung: Some(Rung::Pod),
+        failures_total: 2,
+        attempts: Some(vec![attempts(Rung::Pod, &[1])]),
+        ..RestartLedgerStatus::default()
+    };
+    story.becomes(0, &ledger, News::Now);
+    (ledger.phase, ledger.rung) = (None, None); // scaled down
+    story.becomes(2, &ledger, News::Now);
+    (ledger.phase, ledger.failures_total) = (Some(LedgerPhase::Climbing), 3); // and up again
+    story.becomes(500, &ledger, News::Now);
+    ledger.stable_since = Some(at(505).to_micro_time());
+    ledger.conditions = Some(recovered());
+    story.becomes(515, &ledger, News::Now);
+    let told = story.told();
+    assert!(told.contains(&"recovery_seconds_sum{rung=\"Pod\"} 5".to_owned()), "{told:?}");
+}
