@@ -1,8 +1,8 @@
 //! Answers to failures: left to the container, climbed, held back, given up.
 
-use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
+use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
 use crate::budget::{self, Room};
@@ -304,6 +304,11 @@ impl<'a> Decider<'a> {
         };
         // What runs just now is not disturbed: it fails again, and is answered then, or it settles, and needs nothing.
         if self.on_its_way().is_some() || self.view.up_since().is_some() {
+            return;
+        }
+        // Somebody restarts it since, and nothing has failed after that: what comes of it is waited for.
+        let held_at = self.draft.ledger.decisions.iter().flatten().next_back();
+        if held_at.is_some_and(|held| self.requests.is_begun_since(Tick::from(&held.at))) {
             return;
         }
         let was_trial = self.draft.ledger.held_by == Some(HoldReason::Trial);

@@ -49,6 +49,15 @@ impl<'a> Requests<'a> {
         self.open().find(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
     }
 
+    /// Whether one in place that is not over was begun after this time, which is told in whole seconds.
+    pub(crate) fn is_begun_since(&self, at: Tick) -> bool {
+        self.open().any(|request| {
+            let started = request.status.as_ref().and_then(|status| status.started_at.as_ref());
+            carried_out_by(request) == CarriedOutBy::Node
+                && started.is_some_and(|started| at < Tick::from(started))
+        })
+    }
+
     /// One that replaces the pod.
     pub(crate) fn replacing(&self) -> Option<&'a PodRestart> {
         self.open().find(|r| carried_out_by(r) == CarriedOutBy::Operator)

@@ -407,3 +407,45 @@ fn a_ladder_whose_ledger_was_deleted_asks_by_a_name_that_no_request_has_yet() {
     let third = asked(&look_among(&policy, &pod, None, &[&before, &second], 6));
     assert!(third != first && third != asked(&again), "{third}");
 }
+
+/// A budget held the rung back, and somebody restarts the pod by hand meanwhile.
+#[test]
+fn a_rung_that_was_held_back_waits_for_what_comes_of_a_restart_that_began_since() {
+    let policy = policy(json!([{"rung": "Pod"}]));
+    let app = (json!({"name": "app", "image": "app"}), status("app", 0, ended(1, 1, 4), json!({})));
+    let pod = pod("Always", &[app]);
+    let crowd = Crowd { namespace: vec![at(5); 30], ..Crowd::default() };
+    let (others, limits, peers) = (Occupancy::default(), Limits::default(), Peers::default());
+    let now = |secs: u64, ledger, restarts: &[&PodRestart], crowd: &Crowd| {
+        decide(&Situation {
+            now: at(secs),
+            policy: &policy,
+            pod: &pod,
+            ledger,
+            restarts,
+            others: &others,
+            crowd,
+            limits: &limits,
+            peers: &peers,
+            rollback: None,
+        })
+    };
+    let held = now(6, None, &[], &crowd);
+    assert_eq!(held.ledger.held_rung, Some(Rung::Pod), "{}", said(&held));
+    let by_hand = |began: u64, phase: &str| -> PodRestart {
+        typed(json!({
+            "metadata": {"name": "by-hand", "namespace": "shop", "creationTimestamp": time(began)},
+            "spec": {"podName": "web-0", "rung": "Pod"},
+            "status": {"phase": phase, "podUID": "uid-1", "startedAt": time(began)},
+        }))
+    };
+    let room = Crowd::default();
+    let asks = |restart: &PodRestart| {
+        let decision = now(200, Some(&held.ledger), &[restart], &room);
+        matches!(decision.action, Action::Restart(_))
+    };
+    assert!(!asks(&by_hand(100, "Running")), "two restarts of a pod at once");
+    assert!(asks(&by_hand(3, "Running")), "the pod failed after it had begun");
+    assert!(asks(&by_hand(100, "Failed")));
+    assert!(now(200, Some(&held.ledger), &[], &room).action != Action::None);
+}
