@@ -17,8 +17,9 @@ pub fn is_to_be_filled(view: &View, controller: &Object, vacancy: Vacancy<'_>) -
         return false;
     }
     let missing = |wanted: i32| {
-        let there = view.pods_of(controller.uid()).filter(|pod| pods::is_active(pod)).count();
-        there < usize::try_from(wanted).unwrap_or(0)
+        let wanted = usize::try_from(wanted).unwrap_or(0);
+        let active = view.pods_of(controller.uid()).filter(|pod| pods::is_active(pod));
+        active.take(wanted).count() < wanted
     };
     match controller {
         Object::ReplicaSet(set) => missing(replica_set::wanted(set)),

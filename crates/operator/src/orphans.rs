@@ -41,12 +41,15 @@ pub(crate) fn plan(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan
 }
 
-/// The ledgers of the pods that an object controls. Whether one is an orphan may depend on it.
+/// The ledgers without a pod of an object that controls pods. What they say may depend on it.
 pub(crate) fn of_controller<'a>(
     view: &'a View,
     uid: &'a str,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
-    view.dependents_of(uid, Kind::RestartLedger).map(|object| object.id().name)
+    view.dependents_of(uid, Kind::RestartLedger).filter_map(|object| match object {
+        Object::RestartLedger(ledger) if !ledgers::has_pod(view, ledger) => Some(object.id().name),
+        _ => None,
+    })
 }
 
 /// The controller whose pods are fewer, or others, after a change: it was scaled, or ended, or one of its pods has taken a ledger over.

@@ -58,17 +58,13 @@ pub(crate) fn concerned(view: &View, change: &Change) -> Vec<NamespacedName> {
             .map(|other| NamespacedName::of(&other.metadata))
             .collect(),
         Object::Pod(_) => {
-            let of = |object: &Option<Object>| object.as_ref().map(|o| o.meta().labels.clone());
-            let (before, after) = (of(&change.before), of(&change.after));
+            let [before, after] = [&change.before, &change.after]
+                .map(|side| side.as_ref().map(|pod| pod.meta().labels.as_ref()));
             if before == after {
                 return Vec::new();
             }
-            let sides = [before.flatten(), after.flatten()];
-            sides
-                .into_iter()
-                .flatten()
-                .flat_map(|labels| of_several(view, namespace, &labels))
-                .collect()
+            let sides = [before, after].into_iter().flatten().flatten();
+            sides.flat_map(|labels| of_several(view, namespace, labels)).collect()
         }
         _ => Vec::new(),
     }
