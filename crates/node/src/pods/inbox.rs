@@ -25,13 +25,22 @@ pub(crate) enum Input {
     /// A PodRestart is no more.
     RestartForgotten(String),
     /// The object is gone from the API: everything of it ends.
-    Vanished,
+    Vanished(Loss),
     /// The node cannot keep the pod. What is dropped when the pod is over tells whoever waits for that.
     Evict(Eviction, Awaited),
     /// The node is shut down: the pod fails within this grace, and its worker goes.
     NodeShutsDown { grace: TickDuration },
     /// The node stops: end the containers, keep what is needed to go on later.
     NodeStops,
+}
+
+/// How a pod's object went while its node had not ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It was deleted just now: with a grace of 0 (`kubectl delete --force`), as the API keeps an object until its grace is over.
+    Deleted,
+    /// It is not there any more: nobody has said that its pod is in a hurry.
+    Missing,
 }
 
 /// Dropped when a pod that was evicted has nothing left on the node.

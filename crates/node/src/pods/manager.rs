@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::inbox::Input;
+use super::inbox::{Input, Loss};
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
 use super::shown_by::Source;
@@ -224,7 +224,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 self.statics.mirror_gone(&mirror);
                 // an API that lets a pod become a mirror would leave its containers here for ever
                 match self.workers.get(&uid).map(|worker| &worker.source) {
-                    Some(Source::Api) => self.pod_gone(&uid),
+                    Some(Source::Api) => self.pod_gone(&uid, Loss::Missing),
                     Some(Source::File(_)) | None => {}
                 }
             }
@@ -237,7 +237,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             Ok(Event::InitDone) => self.pods_listed(),
             Ok(Event::Apply(pod)) => self.pod_seen(pod),
             Ok(Event::Delete(pod)) => {
-                self.pod_gone(&PodUid(pod.metadata.uid.clone().unwrap_or_default()));
+                let uid = PodUid(pod.metadata.uid.clone().unwrap_or_default());
+                self.pod_gone(&uid, Loss::Deleted);
             }
             Err(error) => tracing::warn!(%error, "the watch of pods failed; it is retried"),
         }
@@ -255,12 +256,12 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         }
     }
 
-    fn pod_gone(&mut self, uid: &PodUid) {
+    fn pod_gone(&mut self, uid: &PodUid, loss: Loss) {
         self.over.remove(uid);
         if let Some(worker) = self.workers.get_mut(uid) {
             worker.object = Object::Gone;
         }
-        self.tell(uid, Input::Vanished);
+        self.tell(uid, Input::Vanished(loss));
     }
 
     /// A complete list has been received: what is not in it is gone.
@@ -273,7 +274,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let vanished: Vec<PodUid> =
             self.workers.iter().filter(is_gone).map(|(uid, _)| uid.clone()).collect();
         for uid in vanished {
-            self.pod_gone(&uid);
+            self.pod_gone(&uid, Loss::Missing);
         }
         self.over.retain(|uid| self.listed.contains(uid));
         self.api_listed = ApiList::Complete;
@@ -309,7 +310,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             match pod.as_ref().and_then(|pod| pod_ref(pod)).zip(pod) {
                 Some((pod_ref, pod)) => {
                     self.start_worker(pod_ref, pod, Source::Api, Admission::Granted);
-                    self.pod_gone(&uid);
+                    self.pod_gone(&uid, Loss::Missing);
                 }
                 None => unreadable.push(uid),
             }

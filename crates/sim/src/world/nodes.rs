@@ -17,7 +17,7 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
 use super::{BEGIN, Happening, MERGE_PATCH, World, collection, name_of, path};
-use crate::agent::{Backlog, Effect, PodOnNode, Report};
+use crate::agent::{Backlog, Effect, Loss, PodOnNode, Report};
 use crate::error::SimError;
 use crate::faults::WriteFate;
 use crate::known_bugs::KnownBug;
@@ -207,7 +207,7 @@ impl World {
         let known: Vec<String> = known.map(|(uid, _)| uid.clone()).collect();
         for uid in known {
             if !present.contains(uid.as_str()) {
-                self.vanish(&uid);
+                self.vanish(&uid, Loss::Missing);
             }
             self.catch_up(&uid);
         }
@@ -242,12 +242,12 @@ impl World {
     }
 
     /// The object of a pod is gone.
-    pub(super) fn vanish(&mut self, uid: &str) {
+    pub(super) fn vanish(&mut self, uid: &str, loss: Loss) {
         if !self.pods.get(uid).is_some_and(|pod| self.hears(&pod.node)) {
             return;
         }
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.vanished(self.now);
+        pod.vanished(self.now, loss);
         self.act(uid);
     }
 

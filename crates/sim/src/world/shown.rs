@@ -7,6 +7,7 @@ use rekindle_types::held;
 use rekindle_types::v1alpha1::PodRestart;
 
 use super::World;
+use crate::agent::Loss;
 
 impl World {
     /// What the watch shows goes to the desk and to the nodes.
@@ -57,7 +58,7 @@ impl World {
                 self.availability.deleted(&object);
                 if let Object::Pod(pod) = &object {
                     self.replaced.deleted(pod);
-                    self.vanish(object.uid());
+                    self.vanish(object.uid(), Loss::Deleted);
                 }
                 let uid = object.uid().to_owned();
                 self.tell_desk(Seen::Deleted(object.id(), uid));

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, PodUid};
 
+use super::super::inbox::Loss;
 use super::super::recovery::delete_object;
 use super::super::shown_by::Source;
 use super::{Manager, Phase};
@@ -27,7 +28,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in unwanted {
-            self.pod_gone(&uid);
+            self.pod_gone(&uid, Loss::Missing);
         }
         self.take_up();
     }

@@ -215,6 +215,25 @@ async fn a_pod_that_is_forced_out_of_the_api_is_ended_and_cleaned_up() {
     assert_eq!(world.machine.count("signal app"), 1);
 }
 
+/// Kubernetes' documentation promises such a pod a small grace period (the kubelet gives it all of its own: kubernetes#120449). Its
+/// successor, which a StatefulSet makes at once, is not to find it running.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_forced_out_of_the_api_does_not_get_all_of_its_grace() {
+    for before in [None, Some(30)] {
+        let (world, _agent) = running_pod().await;
+        world.machine.stubborn("app");
+        if let Some(grace) = before {
+            world.api.delete_pod("web", grace);
+            world.machine.until("signalled", |machine| machine.count("signal app") == 1).await;
+        }
+        let forced_at = tokio::time::Instant::now();
+        world.api.remove("pods", "web");
+        world.machine.until("gone", |machine| machine.sandboxes().is_empty()).await;
+        assert_eq!(world.machine.count("signal app"), 1);
+        assert!(forced_at.elapsed() < Duration::from_secs(3), "{:?}", forced_at.elapsed());
+    }
+}
+
 /// The same name with a new UID is another pod, also while the old one still ends.
 #[tokio::test(start_paused = true)]
 async fn a_pod_re_created_under_its_name_gets_a_sandbox_of_its_own() {

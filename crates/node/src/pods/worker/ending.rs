@@ -126,7 +126,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                         return Flow::Continue;
                     }
                     Some(Input::Evict(..)) => {} // it is over
-                    Some(Input::Vanished) => self.existence = Existence::Vanished,
+                    Some(Input::Vanished(_)) => self.existence = Existence::Vanished,
                     Some(Input::Restart(restart)) => self.refuse(&restart),
                     Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),
                     // late: nothing runs here any more
