@@ -128,9 +128,8 @@ impl NodeSettings {
     pub fn read(file: &Value) -> Result<Self, SettingsError> {
         let file = match file {
             Value::Null => File::default(),
-            file => {
-                File::deserialize(file).map_err(|error| SettingsError::Shape(error.to_string()))?
-            }
+            file => serde_path_to_error::deserialize(file)
+                .map_err(|error| SettingsError::Shape(error.to_string()))?,
         };
         for (field, given, expected) in
             [("apiVersion", &file.api_version, API_VERSION), ("kind", &file.kind, KIND)]

@@ -124,7 +124,11 @@ fn images_are_kept_and_pods_are_taken_as_set() {
 fn what_the_kubelet_would_not_take_is_refused_by_name() {
     for (file, error) in [
         (json!({"podsPerCore": 5}), "unknown field `podsPerCore`"),
-        (json!({"maxPods": -1}), "invalid value: integer `-1`, expected u32"),
+        (json!({"maxPods": -1}), "maxPods: invalid value: integer `-1`, expected u32"),
+        (
+            json!({"evictionHard": {"pid.available": 20}}),
+            "evictionHard.pid.available: invalid type: integer `20`, expected a string",
+        ),
         (json!({"imageGCHighThresholdPercent": 101}), "imageGCHighThresholdPercent: 101"),
         (
             json!({"imageGCHighThresholdPercent": 80}),
