@@ -158,6 +158,16 @@ pub(crate) struct Image {
     pub(crate) backoff: ImageBackoff,
     /// Which image is being made sure of: its own, then those of its volumes.
     pub(crate) number: usize,
+    /// Whether they were made sure of for the start to come.
+    pub(crate) checked: Checked,
+}
+
+/// Whether the images of a start were made sure of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Checked {
+    #[default]
+    No,
+    Yes,
 }
 
 /// Why a container waits.
@@ -494,6 +504,7 @@ impl Container {
             return; // see `ephemeral`
         }
         self.gate = Gate::Closed;
+        self.image.checked = Checked::No;
         match round {
             Round::Afresh => {
                 self.standing = Standing::Due;
@@ -535,7 +546,15 @@ impl Container {
             return;
         }
         self.standing = Standing::Due;
-        self.let_go_unless_its_image_is_missing();
+        match self.state {
+            // The answer is as good for this sandbox.
+            State::Pulling { .. } => {}
+            State::Idle(_)
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. }
+            | State::Running { .. } => self.let_go_unless_its_image_is_missing(),
+        }
         if self.definition.role == Role::Regular {
             self.hold_by_backoff();
         }

@@ -8,7 +8,7 @@ use rekindle_types::{Exit, ExitStatus, Tick};
 use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::Role;
-use crate::container::{Complaint, FollowUp, Hold, Made, State, StopReason};
+use crate::container::{Checked, Complaint, FollowUp, Hold, Made, State, StopReason};
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ActionError, ActionErrorKind, Outcome};
 use crate::health::Health;
@@ -77,6 +77,10 @@ impl PodCore {
     }
 
     fn begin_start(&mut self, place: usize) {
+        match std::mem::take(&mut self.containers[place].image.checked) {
+            Checked::Yes => return self.create(place),
+            Checked::No => {}
+        }
         let definition = &self.containers[place].definition;
         let known = self.containers[place].image.known.is_some();
         // What was here when it started before is here: one round trip less on a restart.

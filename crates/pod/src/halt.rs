@@ -253,9 +253,12 @@ impl PodCore {
     /// What was on its way to a container is not waited for.
     fn withdraw(&mut self, place: usize) {
         let ends_for_good = self.is_ending();
+        let for_sandbox = self.halts_for_sandbox_only();
         let now = self.now;
         let container = &mut self.containers[place];
         match &mut container.state {
+            // See `begin_round_in_new_sandbox`.
+            State::Pulling { .. } if for_sandbox => {}
             State::Pulling { .. } => container.state = State::Idle(crate::container::Hold::None),
             State::Starting { halted, .. } => {
                 halted.get_or_insert(now);
@@ -268,6 +271,15 @@ impl PodCore {
         if ends_for_good {
             container.give_up();
         }
+    }
+
+    /// Whether all has to end for no other reason than that the sandbox has died.
+    fn halts_for_sandbox_only(&self) -> bool {
+        let restart_ends_all = self.restart.as_ref().is_some_and(|restart| match restart.stage {
+            RestartStage::Stopping { .. } => true,
+            RestartStage::Starting | RestartStage::Cycling { .. } => false,
+        });
+        self.is_active() && !restart_ends_all
     }
 
     /// What the halt in progress gives as the reason.

@@ -18,7 +18,7 @@ use rekindle_types::reasons::waiting;
 
 use crate::action::Action;
 use crate::blueprint::Definition;
-use crate::container::{Complaint, Hold, State};
+use crate::container::{Checked, Complaint, Hold, State};
 use crate::core::PodCore;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
 use crate::key::ActionId;
@@ -90,7 +90,7 @@ impl PodCore {
                     container.image.number += 1;
                     self.look_for(place);
                 } else {
-                    self.create(place);
+                    self.images_are_here(place);
                 }
             }
             Ok(Outcome::ImageToFetch) => self.fetch(place),
@@ -100,6 +100,14 @@ impl PodCore {
             }
             Err(error) => self.image_failed(place, error),
         }
+    }
+
+    /// Its start goes on when it is its turn, which it may be no more: its sandbox can have died meanwhile.
+    fn images_are_here(&mut self, place: usize) {
+        let container = &mut self.containers[place];
+        container.image.checked = Checked::Yes;
+        container.state = State::Idle(Hold::None);
+        self.moved = true;
     }
 
     fn tell_of_image(&mut self, place: usize, source: ImageSource) {
