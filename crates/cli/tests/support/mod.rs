@@ -11,6 +11,8 @@ pub mod process;
 pub mod prometheus;
 pub mod registry;
 pub mod running;
+#[path = "../../../runtime/tests/world/shims.rs"]
+mod shims;
 mod terminal;
 mod watch;
 
@@ -286,6 +288,10 @@ impl Drop for Engine {
                 let _ = child.kill();
             }
             let _ = child.wait();
+        }
+        let ended = shims::end(self.data_dir());
+        if ended > 0 {
+            eprintln!("{ended} shims had to be killed");
         }
         if !down.status.success() && !std::thread::panicking() {
             panic!("rekindle down: {}{}", text(&down.stdout), text(&down.stderr));
