@@ -69,8 +69,8 @@ pub(crate) enum WriteFate {
 pub enum Deed {
     /// A user's change. It may be refused.
     User(Change),
-    /// A user asks for what is invalid: a merge patch that no version of the object admits. It must be refused.
-    Invalid(ObjectId, Value),
+    /// A user asks for what is invalid. It must be refused, and nothing may change for it.
+    Invalid(Box<Invalid>),
     /// The agent of the node dies and starts again; the number is taken modulo the nodes.
     CrashAgent(u64),
     /// The agent of the node dies before its action of this number from now, counted from 0.
@@ -113,6 +113,19 @@ pub enum Deed {
     ToNode(u64, NodeDeed),
 }
 
+/// What no API may grant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invalid {
+    /// Of which object.
+    pub id: ObjectId,
+    /// A merge patch that no version of it admits.
+    pub patch: Value,
+    /// The field that the refusal of this has to name.
+    pub field: String,
+    /// What is asked for when there is no such object: one that is invalid in its spec.
+    pub whole: Value,
+}
+
 /// What a user does to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeDeed {
@@ -142,7 +155,7 @@ impl Deed {
     pub(crate) const fn is_of_a_user(&self) -> bool {
         match self {
             Self::User(_)
-            | Self::Invalid(..)
+            | Self::Invalid(_)
             | Self::Delete(..)
             | Self::DeletePod(_)
             | Self::EvictPod(_)

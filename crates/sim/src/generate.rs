@@ -1,5 +1,6 @@
 //! Makes campaigns from seeds: pods of every shape, users who change them, and faults.
 
+mod invalid;
 mod nodes;
 mod templates;
 mod users;

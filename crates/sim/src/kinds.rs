@@ -2,20 +2,23 @@
 //! nothing is read twice.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
-use rekindle_api::registry::{AnyObject, KindEntry};
+use rekindle_api::registry::{AnyObject, KindEntry, Registry};
 use rekindle_api::{Api, keys, kinds as served};
 use rekindle_controllers::{Kind, Object, ObjectId};
 use rekindle_operator::{kinds, object_from_json};
-use rekindle_store::{Object as Stored, RangeQuery};
+use rekindle_store::{Key, Object as Stored, RangeQuery, Revision};
 use rekindle_types::held;
+use serde::Deserialize;
 
-/// The kinds that are watched.
-#[derive(Clone, Debug)]
+/// The kinds that are watched, and those that are served.
+#[derive(Debug)]
 pub(crate) struct Kinds {
+    served: Registry,
     /// By the first segment of their keys.
     by_segment: BTreeMap<String, (Kind, KindEntry)>,
 }
@@ -28,7 +31,8 @@ impl Kinds {
             let entry = registry.find_kind(info.group, info.kind)?;
             Some((entry.resource(), (kind, entry.clone())))
         };
-        Self { by_segment: kinds().filter_map(served).collect() }
+        let by_segment = kinds().filter_map(served).collect();
+        Self { by_segment, served: registry }
     }
 
     fn entry(&self, kind: Kind) -> Option<&KindEntry> {
@@ -40,17 +44,23 @@ impl Kinds {
         Some(keys::object(self.entry(id.kind)?, &id.name.namespace, &id.name.name))
     }
 
+    /// Where the store has the object of this text, and of which revision that is; none when it is no object, but a list or a Status.
+    pub(crate) fn place_of(&self, text: &[u8]) -> Option<(Key, Revision)> {
+        let Placed { api_version, kind, metadata } = serde_json::from_slice(text).ok()?;
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let entry = self.served.find_kind(group, &kind)?;
+        let Names { name, namespace, resource_version } = metadata;
+        let key = keys::object(entry, &namespace, &name);
+        Some((Key::from(key), Revision(resource_version.parse().ok()?)))
+    }
+
     /// What all keys of a kind begin with; none when it is not watched.
     pub(crate) fn prefix(&self, kind: Kind) -> Option<String> {
         Some(keys::collection(self.entry(kind)?, ""))
     }
 
-    /// All objects of a kind.
-    pub(crate) fn list(&self, api: &Api, kind: Kind) -> Vec<Object> {
-        self.all(api, kind).iter().filter_map(|stored| self.read(api, stored)).collect()
-    }
-
-    fn all(&self, api: &Api, kind: Kind) -> Vec<Arc<Stored>> {
+    /// All objects of a kind as they are stored.
+    pub(crate) fn all(&self, api: &Api, kind: Kind) -> Vec<Arc<Stored>> {
         let Some(prefix) = self.prefix(kind) else { return Vec::new() };
         let query = RangeQuery { prefix, ..RangeQuery::default() };
         api.store().range(&query).expect("the newest revision can be read").objects
@@ -67,11 +77,6 @@ impl Kinds {
         (*kind == Kind::Pod).then(|| api.read(entry, stored).ok().and_then(typed))?
     }
 
-    /// All of them.
-    pub(crate) fn pods(&self, api: &Api) -> Vec<Arc<v1::Pod>> {
-        self.all(api, Kind::Pod).iter().filter_map(|stored| self.pod(api, stored)).collect()
-    }
-
     /// The object, with the resourceVersion that it was stored with; none when its kind is not watched.
     pub(crate) fn read(&self, api: &Api, stored: &Stored) -> Option<Object> {
         let (kind, entry) = self.of(stored)?;
@@ -83,6 +88,29 @@ impl Kinds {
         );
         Some(object)
     }
+}
+
+/// What says where an object is.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Placed<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: Names<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Names<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
 }
 
 fn typed<T: Any + Send + Sync>(object: Arc<dyn AnyObject>) -> Option<Arc<T>> {

@@ -62,11 +62,19 @@ pub enum KnownBug {
     CreatedTakenForRunning,
     /// An agent that starts again takes what has succeeded for what has failed.
     SuccessForgotten,
+    /// The API answers a write before it is synced.
+    AnsweredUnsynced,
+    /// The watch shows a write before it is synced.
+    ShownUnsynced,
+    /// A commit syncs the number of its revision, and what was written to objects comes with the next one.
+    RowsUnsynced,
+    /// What is invalid is refused, and the rest of the request is done.
+    InvalidHalfDone,
 }
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 33] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -96,5 +104,9 @@ impl KnownBug {
         Self::EndTakenForSuccess,
         Self::CreatedTakenForRunning,
         Self::SuccessForgotten,
+        Self::AnsweredUnsynced,
+        Self::ShownUnsynced,
+        Self::RowsUnsynced,
+        Self::InvalidHalfDone,
     ];
 }

@@ -5,25 +5,27 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::Method;
+use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_api::auth::{Authorizer, Identity, UserInfo};
 use rekindle_api::{Answer, Api, ApiParts, Outcome, Request, kinds};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went};
 use rekindle_operator::{Status, Transport, stored_from_json};
-use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{
-    Committer, DiskError, Limits, Object as Stored, RangeQuery, Revision, Store, Watch,
+    Committer, DiskError, Event, Limits, Object as Stored, RangeQuery, Revision, Row, Store, Watch,
 };
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::PodRestart;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::disk::SimDisk;
 use crate::entropy::ByRequest;
 use crate::error::SimError;
 use crate::faults::{Room, Sync};
 use crate::kinds::Kinds;
+use crate::known_bugs::KnownBug;
+use crate::told::Told;
 use crate::written::Written;
 
 /// So many objects are held beside their texts at least: more than the pods of the largest world. The controllers hold the same.
@@ -43,8 +45,8 @@ pub(crate) struct Server {
 }
 
 struct Inner {
-    committer: Committer<MemoryDisk>,
-    disk: MemoryDisk,
+    committer: Committer<SimDisk>,
+    disk: SimDisk,
     now: Tick,
     figures: Figures,
     /// The same by object, if somebody wants to know.
@@ -52,8 +54,12 @@ struct Inner {
     power: Power,
     /// Power fails in the commit after so many more.
     power_fails: Option<(u64, Sync)>,
-    /// The newest revision that somebody was told of.
-    acknowledged: u64,
+    /// What anybody was told of, if that is looked at.
+    told: Option<Told>,
+    /// What was told and cannot be.
+    broken: Option<String>,
+    /// A bug of the API.
+    bug: Option<KnownBug>,
     /// Pods whose eviction was granted, as they were before.
     evicted: Vec<Arc<Pod>>,
     /// Pods as they were read when they had been written, by revision, until the watch shows them: another write may come before that, and
@@ -62,6 +68,23 @@ struct Inner {
     /// How often it was opened.
     opened: u64,
     seed: u64,
+}
+
+/// What was on the disk when it was opened.
+struct Found {
+    newest: Revision,
+    objects: Vec<Arc<Stored>>,
+}
+
+/// An API that was opened anew.
+pub(crate) struct Reopened {
+    pub(crate) server: Server,
+    /// Of all that comes after what was found.
+    pub(crate) watch: Watch,
+    /// The newest revision that was found.
+    pub(crate) newest: u64,
+    /// What was found is not what anybody was told.
+    pub(crate) wrong: Option<String>,
 }
 
 /// Whether the machine has power.
@@ -105,19 +128,33 @@ impl Answered {
 impl Server {
     /// A new cluster and a watch over everything that will ever be in it.
     pub(crate) fn new(seed: u64, now: Tick) -> Result<(Self, Watch), SimError> {
-        let (server, watch, _) = Self::open(MemoryDisk::new(), seed, 0, now)?;
+        let (server, watch, _) = Self::open(SimDisk::default(), seed, 0, now)?;
         Ok((server, watch))
     }
 
+    /// From now on it is looked at what anybody was told; so far everybody knows everything.
+    pub(crate) fn remember_what_is_told(&self) {
+        let all = everything(self.api.store());
+        self.inner().told =
+            Some(Told::of(all.iter().map(AsRef::as_ref), self.api.store().revision()));
+    }
+
+    /// A bug of the API or its disk.
+    pub(crate) fn set_bug(&self, bug: Option<KnownBug>) {
+        let mut inner = self.inner();
+        inner.bug = bug;
+        inner.disk.set_bug(bug);
+    }
+
     fn open(
-        disk: MemoryDisk,
+        disk: SimDisk,
         seed: u64,
         opened: u64,
         now: Tick,
-    ) -> Result<(Self, Watch, u64), SimError> {
+    ) -> Result<(Self, Watch, Found), SimError> {
         let (store, mut committer) = Store::open(disk.clone(), LIMITS)?;
-        let found = store.revision();
-        let watch = store.watch("/", found)?;
+        let found = Found { newest: store.revision(), objects: everything(&store) };
+        let watch = store.watch("/", found.newest)?;
         // what is drawn after another start must not be drawn again
         let entropy = ByRequest::new(seed.wrapping_add(opened.wrapping_mul(0x5851_f42d_4c95_7f2d)));
         let api = Api::new(ApiParts {
@@ -139,7 +176,9 @@ impl Server {
             written: None,
             power: Power::On,
             power_fails: None,
-            acknowledged: 0,
+            told: None,
+            broken: None,
+            bug: None,
             evicted: Vec::new(),
             unseen: BTreeMap::new(),
             opened,
@@ -148,22 +187,28 @@ impl Server {
         let kinds = Arc::new(Kinds::new());
         let inner = Arc::new(Mutex::new(inner));
         let server = Self { api, kinds, identity, entropy, inner };
-        Ok((server, watch, found.0))
+        Ok((server, watch, found))
     }
 
-    /// The same data, opened anew after power was lost, with a watch and the newest revision that was found.
-    pub(crate) fn reopen(&self, now: Tick) -> Result<(Self, Watch, u64), SimError> {
-        let (disk, seed, opened, figures) = {
-            let inner = self.inner();
-            let written = inner.written.clone();
-            (inner.disk.clone(), inner.seed, inner.opened, (inner.figures, written))
+    /// The same data, opened anew after power was lost.
+    pub(crate) fn reopen(&self, now: Tick) -> Result<Reopened, SimError> {
+        let (disk, seed, opened, bug, told, figures) = {
+            let mut inner = self.inner();
+            let figures = (inner.figures, inner.written.clone());
+            (inner.disk.clone(), inner.seed, inner.opened, inner.bug, inner.told.take(), figures)
         };
+        let under_way = disk.under_way();
         disk.power_on();
         let (server, watch, found) = Self::open(disk, seed, opened + 1, now)?;
+        let objects: Vec<&Stored> = found.objects.iter().map(AsRef::as_ref).collect();
+        let wrong =
+            told.as_ref().and_then(|told| told.differs(&objects, found.newest, under_way.as_ref()));
         let mut inner = server.inner();
         (inner.figures, inner.written) = figures;
+        inner.told = told.is_some().then(|| Told::of(objects, found.newest));
+        inner.bug = bug;
         drop(inner);
-        Ok((server, watch, found))
+        Ok(Reopened { server, watch, newest: found.newest.0, wrong })
     }
 
     /// Power will be lost in the commit after so many.
@@ -181,14 +226,34 @@ impl Server {
         let mut inner = self.inner();
         inner.power_fails = None;
         if inner.power == Power::Failing {
-            inner.disk.forget_faults();
+            inner.disk.keep_power();
             inner.power = Power::On;
         }
     }
 
-    /// The newest revision that somebody was told of.
-    pub(crate) fn acknowledged(&self) -> u64 {
-        self.inner().acknowledged
+    /// The watch shows this. What is wrong with it, or with what was told before, if anything is.
+    pub(crate) fn shown(&self, event: &Event) -> Option<String> {
+        let inner = &mut *self.inner();
+        let wrong = inner.told.as_mut().and_then(|told| told.shown(event));
+        inner.broken.take().or(wrong)
+    }
+
+    /// What was told and cannot be.
+    pub(crate) fn take_broken(&self) -> Option<String> {
+        self.inner().broken.take()
+    }
+
+    /// What the watch shows of the commit in which power was lost; only the bug [`KnownBug::ShownUnsynced`] has it show anything.
+    pub(crate) fn shown_unsynced(&self) -> Vec<Event> {
+        let inner = self.inner();
+        let batch = inner.disk.under_way().filter(|_| inner.bug == Some(KnownBug::ShownUnsynced));
+        let Some(batch) = batch else { return Vec::new() };
+        let event = |row: Row| match (row.after, row.before) {
+            (Some(object), previous) => Some(Event::Put { object, previous }),
+            (None, Some(previous)) => Some(Event::Delete { revision: batch.revision, previous }),
+            (None, None) => None,
+        };
+        batch.rows.into_iter().filter_map(event).collect()
     }
 
     /// The newest revision there is.
@@ -261,11 +326,7 @@ impl Server {
 
     /// The disk is full from now on, or no more.
     pub(crate) fn set_full(&self, room: Room) {
-        let bytes = match room {
-            Room::None => Some(0),
-            Room::Enough => None,
-        };
-        self.inner().disk.set_capacity_bytes(bytes);
+        self.inner().disk.set_room(room);
     }
 
     /// Whether there is such an object.
@@ -278,8 +339,25 @@ impl Server {
         self.read(self.stored(id)?.as_ref())
     }
 
-    fn stored(&self, id: &ObjectId) -> Option<Arc<Stored>> {
-        self.api.store().get(&self.kinds.key(id)?)
+    /// An object as it is stored.
+    pub(crate) fn stored(&self, id: &ObjectId) -> Option<Arc<Stored>> {
+        let stored = self.api.store().get(&self.kinds.key(id)?)?;
+        self.note_read(std::slice::from_ref(&stored));
+        Some(stored)
+    }
+
+    fn all(&self, kind: Kind) -> Vec<Arc<Stored>> {
+        let all = self.kinds.all(&self.api, kind);
+        self.note_read(&all);
+        all
+    }
+
+    fn note_read(&self, all: &[Arc<Stored>]) {
+        let inner = &mut *self.inner();
+        if let Some(told) = &mut inner.told {
+            let wrong = all.iter().find_map(|stored| told.read(stored));
+            inner.broken = inner.broken.take().or(wrong);
+        }
     }
 
     /// What is behind a stored text; none when its kind is not watched.
@@ -340,7 +418,8 @@ impl Server {
 
     /// All pods as they are stored.
     pub(crate) fn pods(&self) -> Vec<Arc<Pod>> {
-        self.kinds.pods(&self.api)
+        let all = self.all(Kind::Pod);
+        all.iter().filter_map(|stored| self.kinds.pod(&self.api, stored)).collect()
     }
 
     /// All PodRestarts.
@@ -354,7 +433,7 @@ impl Server {
 
     /// All objects of a kind.
     pub(crate) fn list(&self, kind: Kind) -> Vec<Object> {
-        self.kinds.list(&self.api, kind)
+        self.all(kind).iter().filter_map(|stored| self.read(stored)).collect()
     }
 
     /// One request and its answer.
@@ -392,10 +471,13 @@ impl Server {
             Outcome::Write(mut write) => {
                 inner.commit_begins();
                 // a commit that fails answers the writes that it was for
-                if inner.committer.commit_pending().is_err() && inner.power == Power::Failing {
+                let is_lost =
+                    inner.committer.commit_pending().is_err() && inner.power == Power::Failing;
+                if is_lost {
                     inner.power = Power::Lost;
                 }
-                write.try_answer()
+                let unsynced = if is_lost { inner.answer_unsynced() } else { None };
+                unsynced.or_else(|| write.try_answer())
             }
             Outcome::Watch(_)
             | Outcome::Log(_)
@@ -410,9 +492,11 @@ impl Server {
         let code = code.as_u16();
         let is_write = !is_question(&request);
         if code < 300 {
-            let revision = self.revision();
-            inner.acknowledged = inner.acknowledged.max(revision);
             inner.evicted.extend(evicted);
+        }
+        // what is deleted is answered as it was, or as it is from now on
+        if code < 300 && is_write && request.method != Method::DELETE {
+            self.note_answer(&mut inner, &body);
         }
         let figures = &mut inner.figures;
         match (code < 300, is_write) {
@@ -428,6 +512,20 @@ impl Server {
             (_, false) => {}
         }
         Answered { code, body, warnings }
+    }
+
+    /// A write is granted with this answer.
+    fn note_answer(&self, inner: &mut Inner, body: &Bytes) {
+        let Some(told) = &mut inner.told else { return };
+        let Some((key, revision)) = self.kinds.place_of(body) else { return };
+        let wrong = match self.api.store().get(key.as_str()) {
+            Some(_) => told.answered(key, revision, body),
+            None => {
+                told.answered_of_gone(key, revision, body);
+                None
+            }
+        };
+        inner.broken = inner.broken.take().or(wrong);
     }
 
     /// The pod of a path such as `/api/v1/namespaces/default/pods/web-0`.
@@ -459,11 +557,18 @@ impl Server {
 }
 
 impl Inner {
+    /// What an API answers that does not wait for the disk; only the bug [`KnownBug::AnsweredUnsynced`] does that.
+    fn answer_unsynced(&self) -> Option<Answer> {
+        let batch = self.disk.under_way().filter(|_| self.bug == Some(KnownBug::AnsweredUnsynced));
+        let written = batch?.rows.into_iter().find_map(|row| row.after)?;
+        Some(Answer::json(StatusCode::OK, written.value.clone()))
+    }
+
     /// The commit is told when it is the one in which power is lost.
     fn commit_begins(&mut self) {
         match self.power_fails.take() {
             Some((0, sync)) if self.power == Power::On => {
-                self.disk.inject(sync.fault());
+                self.disk.lose_power(sync);
                 self.power = Power::Failing;
             }
             Some((left, sync)) => self.power_fails = Some((left.saturating_sub(1), sync)),
@@ -506,6 +611,11 @@ impl Transport for Server {
             Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
         }
     }
+}
+
+/// All that a store holds.
+fn everything(store: &Store) -> Vec<Arc<Stored>> {
+    store.range(&RangeQuery::default()).expect("the newest revision can be read").objects
 }
 
 /// A request that changes nothing, whatever is answered.

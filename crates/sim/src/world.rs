@@ -10,6 +10,7 @@ mod budgets;
 mod by_hand;
 mod evictions;
 mod faults;
+mod invalid;
 mod job_counts;
 mod keepers;
 mod nodes;
@@ -526,6 +527,9 @@ impl World {
                 self.keep_up()?;
             }
             if !moved {
+                if let Some(wrong) = self.server.take_broken() {
+                    self.breaks(&wrong);
+                }
                 return Ok(());
             }
         }

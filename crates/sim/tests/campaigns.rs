@@ -7,8 +7,8 @@ use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_operator::NodeSettings;
 use rekindle_pod::Config;
 use rekindle_sim::{
-    Behaviour, Campaign, Change, Comeback, Deed, Exits, Faults, KnownBug, MendedBy, NodeDeed,
-    Rates, Relief, Sync, Tally, World,
+    Behaviour, Campaign, Change, Comeback, Deed, Exits, Faults, Invalid, KnownBug, MendedBy,
+    NodeDeed, Rates, Relief, Sync, Tally, World,
 };
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
@@ -224,6 +224,16 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
         KnownBug::RuleWhileTerminating => ("P1", ruled(&[(60, Deed::DeletePod(0))])),
         KnownBug::EvictionDeletes => ("P5", campaign(&[(60, Deed::Pressure(0))], Vec::new())),
         KnownBug::EndTakenForSuccess => ("P2", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
+        KnownBug::AnsweredUnsynced | KnownBug::ShownUnsynced | KnownBug::RowsUnsynced => {
+            let fails = Deed::PowerLoss(Sync::Before);
+            // the last that was answered before power is lost, and what it is lost in
+            let labelled =
+                Deed::User(Change::Patch(web(), json!({"metadata": {"labels": {"a": "b"}}})));
+            ("P8", campaign(&[(60, labelled), (61, fails), (62, scaled())], Vec::new()))
+        }
+        KnownBug::InvalidHalfDone => {
+            ("P9", campaign(&[(60, invalid("spec.replicas", -1))], Vec::new()))
+        }
         KnownBug::BudgetIgnored => {
             let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
             with_budget.objects.push(json!({
@@ -392,9 +402,12 @@ fn a_restart_of_one_container_survives_the_agent_and_is_done_once() {
     assert_eq!(world.rungs(), BTreeMap::from([(Rung::Container, done)]));
 }
 
+fn web() -> ObjectId {
+    ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"))
+}
+
 fn scaled() -> Deed {
-    let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
-    Deed::User(Change::Patch(web, json!({"spec": {"replicas": 3}})))
+    Deed::User(Change::Patch(web(), json!({"spec": {"replicas": 3}})))
 }
 
 /// Nothing goes wrong but that the agent dies before this action.
@@ -463,6 +476,12 @@ const fn said(bug: KnownBug) -> &'static str {
         KnownBug::EndTakenForSuccess => "is said to have succeeded, and container app has not",
         KnownBug::SuccessForgotten => {
             "agents that die change the end of Pod default/once: \"Failed"
+        }
+        KnownBug::AnsweredUnsynced => "was answered, and revision",
+        KnownBug::ShownUnsynced => "was shown by the watch, and revision",
+        KnownBug::RowsUnsynced => "/deployments.apps/default/web of revision",
+        KnownBug::InvalidHalfDone => {
+            "may not be {\"spec\":{\"replicas\":-1}}, and something changes"
         }
     }
 }
@@ -557,13 +576,21 @@ fn a_call_that_is_never_answered_holds_nothing_up_once_the_agent_starts_again() 
 
 #[test]
 fn what_is_invalid_must_be_refused() {
-    let asked = |patch| {
-        let web = ObjectId::new(Kind::Deployment, NamespacedName::new("default", "web"));
-        campaign(&[(60, Deed::Invalid(web, patch))], Vec::new())
-    };
-    passes(&asked(json!({"spec": {"replicas": -1}})));
-    let failure = asked(json!({"spec": {"replicas": 1}})).check().unwrap_err();
-    assert_eq!(failure.promise, "P9", "{}", failure.message);
+    let asked = |field, replicas| campaign(&[(60, invalid(field, replicas))], Vec::new());
+    passes(&asked("spec.replicas", -1));
+    for (field, replicas, expected) in [
+        ("spec.replicas", 1, "P9: Deployment default/web may be {\"spec\":{\"replicas\":1}}: 200"),
+        ("spec.template", -1, "and spec.template is not named: "),
+    ] {
+        let failure = asked(field, replicas).check().unwrap_err();
+        assert!(failure.message.contains(expected), "{}", failure.message);
+    }
+}
+
+/// So many replicas of web are asked for.
+fn invalid(field: &str, replicas: i64) -> Deed {
+    let patch = json!({"spec": {"replicas": replicas}});
+    Deed::Invalid(Box::new(Invalid { id: web(), patch, field: field.to_owned(), whole: json!({}) }))
 }
 
 /// A user asks for the only pod of a workload to be created anew, and its budget wants one pod to be healthy; or for it to be on
@@ -748,6 +775,10 @@ fn what_a_seed_showed_once_stays_mended() {
             "restarts whose stamps lie before a clock that was set back are not all of one minute",
         ),
         (40497, "as 7053"),
+        (
+            41148,
+            "replicas that fail again and again after the same time fail alike, whether or not in one millisecond",
+        ),
         (41824, "what is to be started in the moment in which its Job fails need not be started"),
     ] {
         println!("{seed}: {showed}"); // shown when it fails

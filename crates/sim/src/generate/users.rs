@@ -90,24 +90,6 @@ impl Draw {
         }
         Deed::Delete(id, propagation)
     }
-
-    /// What the API refuses, and nothing else may change for it.
-    fn invalid(&mut self) -> Deed {
-        let of = |kind, name: &str| ObjectId::new(kind, NamespacedName::new("default", name));
-        let (id, spec) = match self.index(7) {
-            0 => (of(Kind::Deployment, "web-0"), json!({"replicas": -1})),
-            1 => {
-                let other = json!({"selector": {"matchLabels": {"app": "other"}}});
-                (of(Kind::Deployment, "web-0"), other)
-            }
-            2 => (of(Kind::Deployment, "web-0"), json!({"strategy": {"type": "Sideways"}})),
-            3 => (of(Kind::Deployment, "web-0"), json!({"replicas": "many"})),
-            4 => (of(Kind::StatefulSet, "db"), json!({"serviceName": "other"})),
-            5 => (of(Kind::RestartLadder, "web-0"), json!({"window": "soon"})),
-            _ => (of(Kind::Job, "once"), json!({"completionMode": "Sideways"})),
-        };
-        Deed::Invalid(id, json!({"spec": spec}))
-    }
 }
 
 /// What an object of a campaign is called.

@@ -58,14 +58,15 @@ impl Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
     Nothing,
-    /// The budgets of ladders after each write of theirs, and the names of pods at each step of one.
+    /// The budgets of ladders after each write of theirs, the names of pods at each step of one, and what anybody is told.
     Everything,
 }
 
 impl World {
     /// From now on everything is looked at.
-    pub(super) const fn watch_closely(&mut self) {
+    pub(super) fn watch_closely(&mut self) {
         self.watched = Watched::Everything;
+        self.server.remember_what_is_told();
     }
 
     /// A ladder has written: no more of its restarts may be under way, and no more may have been decided within a minute, than its

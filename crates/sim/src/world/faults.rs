@@ -13,12 +13,12 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration, held};
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, MERGE_PATCH, World, collection, path};
+use super::{BEGIN, Happening, World, collection, path};
 use crate::error::SimError;
 use crate::faults::{Deed, Faults, Relief, Room, Sync};
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
-use crate::server::Power;
+use crate::server::Reopened;
 
 /// Whether the controllers hear what happens in the API.
 #[derive(Debug, Default)]
@@ -33,6 +33,7 @@ pub(super) enum Hearing {
 impl World {
     /// Lets things go wrong from now on.
     pub fn set_faults(&mut self, faults: Faults) {
+        self.server.set_bug(faults.bug);
         self.faults = faults;
         self.watch_closely();
     }
@@ -140,7 +141,7 @@ impl World {
                     self.faults.crash_before(&node, number);
                 }
             }
-            Deed::Invalid(id, patch) => self.ask_for_what_is_invalid(&id, &patch),
+            Deed::Invalid(invalid) => self.ask_for_what_is_invalid(&invalid),
             Deed::CrashControllers => self.crash_controllers(),
             Deed::PowerLoss(sync) => {
                 self.trace.add(self.now, &format!("power will be lost, {sync:?} the next sync"));
@@ -255,20 +256,6 @@ impl World {
         };
         let (code, _) = self.call(Method::DELETE, &path(id, ""), "application/json", &options);
         self.trace.add(self.now, &format!("a user deletes {id}, {propagation:?}: {code}"));
-    }
-
-    /// A user asks for what no API may grant.
-    fn ask_for_what_is_invalid(&mut self, id: &ObjectId, patch: &Value) {
-        let (code, _) = self.call(Method::PATCH, &path(id, ""), MERGE_PATCH, patch);
-        self.trace.add(self.now, &format!("a user asks {id} to be {patch}: {code}"));
-        let has_no_disk = self.full_until > self.now || self.server.power() != Power::On;
-        // what is not there any more was not asked for anything
-        let is_gone = code == 404 && !self.server.holds(id);
-        let is_refused = (400..500).contains(&code) && code != 404;
-        let is_excused = is_gone || (has_no_disk && code >= 500);
-        if !(is_refused || is_excused) {
-            self.breaks(&format!("P9: {id} may be {patch}: {code}"));
-        }
     }
 
     pub(super) fn node(&self, pick: u64) -> Option<String> {
@@ -442,13 +429,12 @@ impl World {
         while let Some(Ok(event)) = self.watch.try_next() {
             self.see(&event);
         }
+        let unsynced = self.server.shown_unsynced();
+        unsynced.iter().for_each(|event| self.see(event));
         self.clocks.api_starts();
-        let (server, watch, newest) = self.server.reopen(self.api_now())?;
-        let promised = self.server.acknowledged();
-        if newest < promised {
-            self.breaks(&format!(
-                "P8: revision {promised} was acknowledged, and {newest} is there"
-            ));
+        let Reopened { server, watch, newest, wrong } = self.server.reopen(self.api_now())?;
+        if let Some(wrong) = wrong {
+            self.breaks(&wrong);
         }
         (self.server, self.watch, self.last_revision) = (server, watch, newest);
         self.crash_controllers();
@@ -471,16 +457,6 @@ impl World {
     /// The time.
     pub const fn now(&self) -> Tick {
         self.now
-    }
-}
-
-impl Sync {
-    /// As the disk is told.
-    pub(crate) const fn fault(self) -> rekindle_store::memory::Fault {
-        match self {
-            Self::Before => rekindle_store::memory::Fault::PowerLossBeforeSync,
-            Self::After => rekindle_store::memory::Fault::PowerLossAfterSync,
-        }
     }
 }
 

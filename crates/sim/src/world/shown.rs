@@ -22,6 +22,9 @@ impl World {
             self.breaks(&format!("P6: the watch shows revision {revision} after {last}"));
         }
         self.last_revision = revision;
+        if let Some(wrong) = self.server.shown(event) {
+            self.breaks(&wrong);
+        }
         let pod = self.server.seen_pod(stored);
         let object = match &pod {
             Some(pod) => Some(held::Pod::from(&**pod).into()),

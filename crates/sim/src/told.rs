@@ -1,0 +1,308 @@
+//! What anybody was told of the API's objects (P8): by answers to writes, by the watch, by reads. When power was lost all of that must
+//! be so still, and nothing else may be: of the one commit that was under way there is all or nothing, as nobody was told of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use rekindle_store::{Batch, Event, Key, Object, Revision};
+
+/// How somebody was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// It was there when this began.
+    Found,
+    Answered,
+    Shown,
+    Read,
+}
+
+impl How {
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Found => "was there",
+            Self::Answered => "was answered",
+            Self::Shown => "was shown by the watch",
+            Self::Read => "was read",
+        }
+    }
+}
+
+/// The newest that anybody was told of an object.
+#[derive(Clone, Debug)]
+struct Known {
+    revision: Revision,
+    text: Bytes,
+    how: How,
+}
+
+/// All objects as anybody was told of them last. What was shown to be deleted is not among them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    objects: BTreeMap<Key, Known>,
+    /// The newest revision that anybody was told of.
+    newest: Revision,
+    /// The watch has shown everything up to this.
+    shown: Revision,
+    /// Writes that were answered, and that the watch has yet to show.
+    awaited: BTreeMap<Revision, Key>,
+}
+
+impl Told {
+    /// What there is, of which everybody knows, at this revision.
+    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Object>, revision: Revision) -> Self {
+        let known = |object: &Object| {
+            let (revision, text) = (object.revision, object.value.clone());
+            (object.key.clone(), Known { revision, text, how: How::Found })
+        };
+        let objects = all.into_iter().map(known).collect();
+        Self { objects, newest: revision, shown: revision, awaited: BTreeMap::new() }
+    }
+
+    /// A write was granted, and this is what its answer says that there is. What is wrong with it, if anything is.
+    pub(crate) fn answered(
+        &mut self,
+        key: Key,
+        revision: Revision,
+        text: &Bytes,
+    ) -> Option<String> {
+        if revision > self.shown {
+            self.awaited.insert(revision, key.clone());
+        }
+        self.note(key, Known { revision, text: text.clone(), how: How::Answered })
+    }
+
+    /// A write was granted by which the object is gone: who takes its last finalizer away is answered with what is left then, of the
+    /// revision that it had before, as upstream. The watch shows that it is deleted.
+    pub(crate) fn answered_of_gone(&mut self, key: Key, revision: Revision, text: &Bytes) {
+        let is_news = self.objects.get(&key).is_none_or(|known| known.revision < revision);
+        if is_news {
+            // it says that there is one, whatever the API has
+            let _no_other_is_known = self.answered(key, revision, text);
+        }
+    }
+
+    /// Somebody read it. Of what the watch has shown everybody knows.
+    pub(crate) fn read(&mut self, object: &Object) -> Option<String> {
+        if object.revision <= self.shown {
+            return None;
+        }
+        let (revision, text) = (object.revision, object.value.clone());
+        self.note(object.key.clone(), Known { revision, text, how: How::Read })
+    }
+
+    /// The watch shows a change.
+    pub(crate) fn shown(&mut self, event: &Event) -> Option<String> {
+        let revision = event.revision();
+        self.shown = self.shown.max(revision);
+        self.newest = self.newest.max(revision);
+        let wrong = match event {
+            Event::Put { object, .. } => {
+                let text = object.value.clone();
+                self.note(object.key.clone(), Known { revision, text, how: How::Shown })
+            }
+            Event::Delete { previous, .. } => {
+                self.objects.remove(&previous.key);
+                None
+            }
+        };
+        let answered = self.awaited.remove(&revision).filter(|key| key != event.key());
+        // the watch is in the order of the revisions: what is behind this one does not come any more
+        let missed = self.awaited.first_entry().filter(|entry| *entry.key() < revision);
+        let missed = answered.map(|key| (revision, key)).or(missed.map(|e| e.remove_entry()));
+        wrong.or(missed.map(|(revision, key)| {
+            format!(
+                "P8: {key} of revision {revision} was answered, and the watch shows no such write"
+            )
+        }))
+    }
+
+    fn note(&mut self, key: Key, known: Known) -> Option<String> {
+        self.newest = self.newest.max(known.revision);
+        let before = self.objects.get(&key).filter(|before| before.revision >= known.revision);
+        let Some(before) = before else {
+            self.objects.insert(key, known);
+            return None;
+        };
+        // of an older one it was read before; that is no news
+        (before.revision == known.revision && before.text != known.text).then(|| {
+            let (one, other) = (before.how.verb(), known.how.verb());
+            format!(
+                "P8: {key} of revision {} {one} as one thing and {other} as another",
+                known.revision
+            )
+        })
+    }
+
+    /// What is found after power was lost is to be what everybody was told of; of what was under way then there may be all or
+    /// nothing. What is wrong with it, if anything is.
+    pub(crate) fn differs(
+        &self,
+        found: &[&Object],
+        newest: Revision,
+        under_way: Option<&Batch>,
+    ) -> Option<String> {
+        let found: BTreeMap<&Key, &Object> =
+            found.iter().map(|found| (&found.key, *found)).collect();
+        let rows = under_way.map_or(&[][..], |batch| &batch.rows);
+        let rows: BTreeMap<&Key, Option<&Object>> =
+            rows.iter().map(|row| (&row.key, row.after.as_deref())).collect();
+        let (mut done, mut undone) = (None, None);
+        let all: BTreeSet<&Key> = self.objects.keys().chain(found.keys().copied()).collect();
+        for key in all.into_iter().chain(rows.keys().copied()) {
+            let (found, known) = (found.get(key).copied(), self.objects.get(key));
+            let is_known = match (found, known) {
+                (Some(found), Some(known)) => {
+                    found.revision == known.revision && found.value == known.text
+                }
+                (found, known) => found.is_none() && known.is_none(),
+            };
+            match rows.get(key) {
+                Some(after) if *after == found && !is_known => done = Some(key),
+                Some(_) if is_known => undone = Some(key),
+                None if is_known => {}
+                Some(_) | None => return Some(difference(key, found, known)),
+            }
+        }
+        if let Some((done, undone)) = done.zip(undone) {
+            return Some(format!("P8: of one commit {done} is there, and {undone} is not"));
+        }
+        // what was deleted since leaves nothing but this
+        let told = self.newest;
+        (newest < told)
+            .then(|| format!("P8: somebody was told of revision {told}, and {newest} is there"))
+    }
+}
+
+fn difference(key: &Key, found: Option<&Object>, known: Option<&Known>) -> String {
+    let there = found.map_or_else(
+        || "it is not there".to_owned(),
+        |found| format!("revision {} is there", found.revision),
+    );
+    match known {
+        Some(known) if found.is_some_and(|found| found.revision == known.revision) => {
+            format!(
+                "P8: {key} of revision {} {}, and it is another now",
+                known.revision,
+                known.how.verb()
+            )
+        }
+        Some(known) => {
+            format!("P8: {key} of revision {} {}, and {there}", known.revision, known.how.verb())
+        }
+        None => format!("P8: nobody was told of {key}, and {there}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rekindle_store::Row;
+
+    use super::*;
+
+    fn object(key: &str, revision: u64, text: &str) -> Object {
+        let value = Bytes::copy_from_slice(text.as_bytes());
+        Object { key: Key::from(key), revision: Revision(revision), value }
+    }
+
+    fn put(key: &str, revision: u64, text: &str) -> Event {
+        Event::Put { object: Arc::new(object(key, revision, text)), previous: None }
+    }
+
+    /// Everybody knows of `/a` and `/b`.
+    fn told() -> Told {
+        Told::of(&[object("/a", 1, "one"), object("/b", 2, "two")], Revision(2))
+    }
+
+    /// What is said when these are found, with nothing under way.
+    fn differs(told: &Told, found: &[Object], newest: u64) -> Option<String> {
+        told.differs(&found.iter().collect::<Vec<_>>(), Revision(newest), None)
+    }
+
+    fn says(said: Option<String>, expected: &str) {
+        assert_eq!(said.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn what_was_told_in_whatever_way_must_be_there_afterwards() {
+        let kept = [object("/a", 1, "one"), object("/b", 2, "two")];
+        assert_eq!(differs(&told(), &kept, 2), None);
+        says(
+            differs(&told(), &kept[..1], 2),
+            "P8: /b of revision 2 was there, and it is not there",
+        );
+
+        let mut answered = told();
+        assert_eq!(answered.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+        says(
+            differs(&answered, &kept, 2),
+            "P8: /c of revision 3 was answered, and it is not there",
+        );
+
+        let mut shown = told();
+        assert_eq!(shown.shown(&put("/a", 3, "another one")), None);
+        let expected = "P8: /a of revision 3 was shown by the watch, and revision 1 is there";
+        says(differs(&shown, &kept, 3), expected);
+
+        let mut read = told();
+        assert_eq!(read.read(&object("/b", 3, "another two")), None);
+        says(differs(&read, &kept, 3), "P8: /b of revision 3 was read, and revision 2 is there");
+    }
+
+    #[test]
+    fn what_is_there_must_have_the_content_that_was_told_and_no_deleted_thing_comes_back() {
+        let kept = [object("/a", 1, "one"), object("/b", 2, "half of")];
+        says(differs(&told(), &kept, 2), "P8: /b of revision 2 was there, and it is another now");
+
+        let mut deleted = told();
+        let previous = Arc::new(object("/b", 2, "two"));
+        assert_eq!(deleted.shown(&Event::Delete { revision: Revision(3), previous }), None);
+        assert_eq!(differs(&deleted, &kept[..1], 3), None);
+        let expected = "P8: somebody was told of revision 3, and 2 is there";
+        says(differs(&deleted, &kept[..1], 2), expected);
+        says(differs(&deleted, &kept, 3), "P8: nobody was told of /b, and revision 2 is there");
+    }
+
+    #[test]
+    fn of_what_was_under_way_there_is_all_or_nothing() {
+        let row = |key: &str, after: Option<Object>| Row {
+            key: Key::from(key),
+            before: None,
+            after: after.map(Arc::new),
+        };
+        let rows = vec![row("/b", None), row("/c", Some(object("/c", 4, "four")))];
+        let batch = Batch { revision: Revision(4), rows };
+        let (a, b, c) = (object("/a", 1, "one"), object("/b", 2, "two"), object("/c", 4, "four"));
+        let differs = |found: &[&Object]| told().differs(found, Revision(4), Some(&batch));
+        assert_eq!(differs(&[&a, &b]), None, "nothing");
+        assert_eq!(differs(&[&a, &c]), None, "all");
+        says(differs(&[&a, &b, &c]), "P8: of one commit /c is there, and /b is not");
+        says(differs(&[&a]), "P8: of one commit /b is there, and /c is not");
+        says(differs(&[&b, &c]), "P8: /a of revision 1 was there, and it is not there");
+    }
+
+    #[test]
+    fn an_answer_and_the_watch_say_the_same() {
+        let mut other = told();
+        assert_eq!(other.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+        let expected =
+            "P8: /c of revision 3 was answered as one thing and was shown by the watch as another";
+        says(other.shown(&put("/c", 3, "something else")), expected);
+
+        let expected = "P8: /c of revision 3 was answered, and the watch shows no such write";
+        for (key, revision) in [("/d", 3), ("/c", 4)] {
+            let mut never = told();
+            assert_eq!(never.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+            says(never.shown(&put(key, revision, "later")), expected);
+        }
+        let mut gone = told();
+        gone.answered_of_gone(Key::from("/b"), Revision(2), &Bytes::from("two without finalizers"));
+        let previous = Arc::new(object("/b", 2, "two"));
+        assert_eq!(gone.shown(&Event::Delete { revision: Revision(3), previous }), None);
+        let mut well = told();
+        assert_eq!(well.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+        assert_eq!(well.shown(&put("/c", 3, "three")), None);
+        assert_eq!(well.shown(&put("/d", 4, "four")), None);
+    }
+}
