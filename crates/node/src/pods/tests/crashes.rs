@@ -215,7 +215,7 @@ async fn a_pod_that_is_forced_out_of_the_api_is_ended_and_cleaned_up() {
     assert_eq!(world.machine.count("signal app"), 1);
 }
 
-/// Kubernetes' documentation promises such a pod a small grace period (the kubelet gives it all of its own: kubernetes#120449). Its
+/// Kubernetes' documentation promises such a pod a small grace period (the kubelet gives it all of its own: kubernetes#110507). Its
 /// successor, which a StatefulSet makes at once, is not to find it running.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_forced_out_of_the_api_does_not_get_all_of_its_grace() {
