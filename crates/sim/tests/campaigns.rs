@@ -779,6 +779,7 @@ fn what_a_seed_showed_once_stays_mended() {
             41148,
             "replicas that fail again and again after the same time fail alike, whether or not in one millisecond",
         ),
+        (60209, "a claim whose only pod went before it came to a node waits for another one"),
         (41824, "what is to be started in the moment in which its Job fails need not be started"),
     ] {
         println!("{seed}: {showed}"); // shown when it fails

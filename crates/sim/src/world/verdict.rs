@@ -1,8 +1,9 @@
 //! What a world looks like at the end: whether it has come to rest as it was asked for, and whether it counted right.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
 use rekindle_controllers::{Kind, NamespacedName, Object, avoidance, owners};
 use rekindle_operator::kinds;
@@ -41,6 +42,7 @@ impl World {
                 !self.waits_rightly(object)
                     && !self.has_just_begun(object)
                     && !self.is_stranded(object)
+                    && !self.waits_for_its_first_pod(object)
             })
             .filter_map(|object| unsettled(&object).map(|why| format!("{} {why}", object.id())))
             .collect();
@@ -203,6 +205,19 @@ impl World {
         is_bound || self.is_forbidden(&pod)
     }
 
+    /// True of a claim that no pod has: it gets its volume where its first one comes to, and a StatefulSet that was scaled down before that
+    /// keeps it.
+    fn waits_for_its_first_pod(&self, object: &Object) -> bool {
+        let Object::PersistentVolumeClaim(claim) = object else { return false };
+        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+        let is_named = |pod: &Arc<Pod>| {
+            let mut claims = claims_of(pod).map(|named| Some(named.claim_name.as_str()));
+            pod.metadata.namespace == claim.metadata.namespace
+                && claims.any(|named| named == claim.metadata.name.as_deref())
+        };
+        phase.is_none_or(|phase| phase == "Pending") && !self.server.pods().iter().any(is_named)
+    }
+
     /// Whether a budget lets the pod not be evicted.
     fn is_forbidden(&self, pod: &Pod) -> bool {
         self.server.list(Kind::PodDisruptionBudget).iter().any(|object| {
@@ -350,8 +365,13 @@ fn created(object: &Object) -> Tick {
 
 /// Whether its volume keeps it where it is.
 fn has_claim(pod: &Pod) -> bool {
+    claims_of(pod).next().is_some()
+}
+
+/// What its volumes say of claims.
+fn claims_of(pod: &Pod) -> impl Iterator<Item = &PersistentVolumeClaimVolumeSource> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    volumes.into_iter().any(|volume| volume.persistent_volume_claim.is_some())
+    volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref())
 }
 
 #[cfg(test)]
@@ -451,6 +471,29 @@ mod tests {
             let found = world.unsettled();
             assert!(found.iter().any(|found| found.contains(expected)), "{expected}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_claim_without_a_pod_waits_for_one_and_one_with_a_pod_is_to_have_its_volume() {
+        let mut world = at_rest();
+        let resources = json!({"requests": {"storage": "1Gi"}});
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": resources});
+        let meta = json!({"name": "data"});
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec});
+        world.apply(&claim).unwrap();
+        world.run_until(TickDuration::from_secs(130)).unwrap();
+        assert_eq!(world.unsettled(), Vec::<String>::new());
+        let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+        let containers = json!([{"name": "app", "image": "app:1"}]);
+        let spec =
+            json!({"containers": containers, "volumes": volumes, "nodeSelector": {"no": "node"}});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec});
+        world.apply(&pod).unwrap();
+        world.run_until(TickDuration::from_secs(140)).unwrap();
+        let found = world.unsettled();
+        let expected = "PersistentVolumeClaim default/data is not bound: Some(\"Pending\")";
+        assert!(found.iter().any(|found| found == expected), "{found:?}");
     }
 
     #[test]
