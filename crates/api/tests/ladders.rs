@@ -1,4 +1,4 @@
-//! Ladders that select the same pods: who writes one, or such pods, is told which of them decides.
+//! Ladders that select the same pods: who writes one, or such pods, is told which of them decides. What becomes of a restart's status.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -102,4 +102,40 @@ fn pods_that_two_ladders_select_are_pointed_out_when_they_come_later() {
     let mut owned = pod("owned");
     owned["metadata"]["ownerReferences"] = json!([owner]);
     assert!(made(&mut bench, PODS, &labelled(owned, both)).is_empty());
+}
+
+#[test]
+fn the_status_of_a_request_that_is_over_or_taken_up_is_kept_whoever_writes_it() {
+    const RESTARTS: &str = "/apis/rekindle.dev/v1alpha1/namespaces/default/podrestarts";
+    let mut bench = Bench::new();
+    let body = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart", "metadata": {"name": "again"},
+        "spec": {"podName": "web-0"}});
+    made(&mut bench, RESTARTS, &body.to_string());
+    let target = format!("{RESTARTS}/again/status");
+    let mut write = |status: Value| {
+        let reply =
+            bench.patch("merge-patch+json", &target, &json!({"status": status}).to_string());
+        (reply.code(), reply.text())
+    };
+    for (status, code, says) in [
+        (json!({"phase": "Running", "podUID": "a"}), 200, ""),
+        (
+            json!({"podUID": "b"}),
+            422,
+            "status.podUID: Forbidden: the request was taken up for another pod",
+        ),
+        (json!({"podUID": null}), 422, "status.podUID: Forbidden"),
+        (json!({"message": "é".repeat(2049)}), 422, "status.message: Too long"),
+        (json!({"phase": "Failed", "message": "its deadline passed"}), 200, ""),
+        (
+            json!({"phase": "Running"}),
+            422,
+            "status.phase: Forbidden: the request is over: it stays Failed",
+        ),
+        (json!({"message": "more words"}), 200, ""),
+    ] {
+        let (answered, text) = write(status.clone());
+        assert_eq!(answered, code, "{status}: {text}");
+        assert!(text.contains(says), "{status}: {text}");
+    }
 }

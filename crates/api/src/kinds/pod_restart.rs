@@ -2,8 +2,8 @@
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
-    API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_STEPS_MAX, Rung, avoidance_faults,
-    named_container_faults, refresh_faults,
+    API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_MESSAGE_BYTES_MAX, RESTART_STEPS_MAX,
+    Rung, avoidance_faults, named_container_faults, refresh_faults,
 };
 
 use super::fill;
@@ -16,7 +16,6 @@ use crate::validation::{Path, invalid_each, names, numbers, text};
 /// Counted as a schema counts `maxLength`.
 const REASON_CHARACTERS_MAX: usize = 1024;
 const UID_CHARACTERS_MAX: usize = 128;
-const MESSAGE_BYTES_MAX: usize = 4096;
 const SECONDS_MAX: i64 = i32::MAX as i64;
 
 impl ApiKind for PodRestart {
@@ -93,18 +92,6 @@ impl ApiKind for PodRestart {
         }
         let avoid = field.child("avoidNodeFor");
         errors.extend(avoidance_faults(rung, spec.avoid_node_for.as_ref(), &avoid));
-        let message = self.status.as_ref().and_then(|status| status.message.as_ref());
-        if text(message).len() > MESSAGE_BYTES_MAX {
-            errors.push(FieldError::too_long("status.message", MESSAGE_BYTES_MAX));
-        }
-        let taken_up = self.status.as_ref().and_then(|status| status.pod_uid.as_ref());
-        if text(taken_up).chars().count() > UID_CHARACTERS_MAX {
-            errors.push(FieldError::too_many_characters("status.podUID", UID_CHARACTERS_MAX));
-        }
-        let steps = self.status.as_ref().map_or(0, |status| status.steps.len());
-        if steps > RESTART_STEPS_MAX {
-            errors.push(FieldError::too_many("status.steps", RESTART_STEPS_MAX));
-        }
         errors
     }
 
@@ -119,6 +106,13 @@ impl ApiKind for PodRestart {
             let detail = "a request cannot be changed once made; create another";
             errors.push(FieldError::forbidden("spec", detail));
         }
+        errors
+    }
+
+    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
+        let mut errors = status_faults(self);
+        let known = status_faults(old);
+        errors.retain(|error| !known.contains(error));
         // a node's report that is late must not begin anew what its deadline has ended
         let phase_of = |restart: &Self| restart.status.as_ref().and_then(|status| status.phase);
         let before = phase_of(old).filter(|phase| phase.is_final());
@@ -158,6 +152,22 @@ impl ApiKind for PodRestart {
     }
 }
 
+/// What is too long in a status.
+fn status_faults(restart: &PodRestart) -> Vec<FieldError> {
+    let Some(status) = &restart.status else { return Vec::new() };
+    let mut errors = Vec::new();
+    if text(status.message.as_ref()).len() > RESTART_MESSAGE_BYTES_MAX {
+        errors.push(FieldError::too_long("status.message", RESTART_MESSAGE_BYTES_MAX));
+    }
+    if text(status.pod_uid.as_ref()).chars().count() > UID_CHARACTERS_MAX {
+        errors.push(FieldError::too_many_characters("status.podUID", UID_CHARACTERS_MAX));
+    }
+    if status.steps.len() > RESTART_STEPS_MAX {
+        errors.push(FieldError::too_many("status.steps", RESTART_STEPS_MAX));
+    }
+    errors
+}
+
 /// The phase as text; empty while nobody has taken the request up.
 fn phase(object: &PodRestart) -> String {
     let phase = object.status.as_ref().and_then(|status| status.phase);
@@ -188,7 +198,7 @@ mod tests {
             (Some("Succeeded"), Some("Running"), false),
             (Some("Withdrawn"), None, false),
         ] {
-            let errors = at(after, "now").validate_update(&at(before, "before"));
+            let errors = at(after, "now").validate_status(&at(before, "before"));
             assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
         }
     }
@@ -205,7 +215,7 @@ mod tests {
             (Some("a"), Some("b"), false),
             (Some("a"), None, false),
         ] {
-            let errors = of(after).validate_update(&of(before));
+            let errors = of(after).validate_status(&of(before));
             assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
         }
     }

@@ -52,6 +52,11 @@ impl ApiKind for RestartLedger {
             .map_or_else(Vec::new, |status| status_errors(status, &Path::new("status")))
     }
 
+    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
+        let known = old.validate();
+        self.validate().into_iter().filter(|error| !known.contains(error)).collect()
+    }
+
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
         vec![("spec.podName", self.spec.pod_name.clone()), ("status.phase", phase(self))]
     }

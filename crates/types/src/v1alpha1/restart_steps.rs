@@ -10,6 +10,9 @@ use crate::Tick;
 /// Steps kept of a restart.
 pub const RESTART_STEPS_MAX: usize = 16;
 
+/// Bytes of a message; what is longer is cut.
+pub const RESTART_MESSAGE_BYTES_MAX: usize = 4096;
+
 /// One step of a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -32,7 +35,8 @@ pub struct PodRestartStep {
 impl PodRestartStatus {
     /// The restart goes on, or ends: phase and message become these, and a step is added. Nothing is added when that is the step
     /// it is at already; a step that alternates with the one it is at (tried and held back in turn) is counted.
-    pub fn go_on(&mut self, phase: PodRestartPhase, message: String, at: MicroTime) {
+    pub fn go_on(&mut self, phase: PodRestartPhase, mut message: String, at: MicroTime) {
+        message.truncate(message.floor_char_boundary(RESTART_MESSAGE_BYTES_MAX));
         let place = self.steps.iter().rposition(|s| s.phase == phase && s.message == message);
         let latest = self.steps.len().wrapping_sub(1);
         let now = at.clone();
