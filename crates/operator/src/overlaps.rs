@@ -12,12 +12,12 @@ const NAMED_MAX: usize = 3;
 
 /// What is said of a ladder with older ones that select pods of its; none when there are none.
 pub(crate) fn of(view: &View, ladder: &RestartLadder) -> Option<String> {
-    if !is_at_work(ladder) {
+    if !ladder.is_at_work() {
         return None;
     }
     let namespace = ladder.metadata.namespace.as_deref().unwrap_or_default();
     let mut older: Vec<&RestartLadder> = ladders(view, namespace)
-        .filter(|other| is_at_work(other) && other.seniority() < ladder.seniority())
+        .filter(|other| other.is_at_work() && other.seniority() < ladder.seniority())
         .collect();
     older.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
     let ours = &ladder.spec.selector;
@@ -82,15 +82,11 @@ fn of_several(view: &View, namespace: &str, labels: &Labels) -> Vec<NamespacedNa
 fn is_news(change: &Change) -> bool {
     let what = |object: &Option<Object>| match object {
         Some(Object::RestartLadder(ladder)) => {
-            Some((ladder.spec.selector.clone(), is_at_work(ladder)))
+            Some((ladder.spec.selector.clone(), ladder.is_at_work()))
         }
         Some(_) | None => None,
     };
     what(&change.before) != what(&change.after)
-}
-
-fn is_at_work(ladder: &RestartLadder) -> bool {
-    ladder.metadata.deletion_timestamp.is_none() && !labels::is_empty(&ladder.spec.selector)
 }
 
 fn share_pods(view: &View, one: &RestartLadder, other: &RestartLadder) -> bool {

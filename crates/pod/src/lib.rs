@@ -24,7 +24,7 @@
 //! | which updates matter | `update` |
 //! | what events and actions are matched by | [`key`] |
 //! | volumes, sandbox | `volumes`, `sandbox` |
-//! | graceful end of containers and of the pod | `halt`, `ending` |
+//! | graceful end of containers and of the pod | `halt`, `ending`, `loss` |
 //! | probes, and the way to `started` | `health`, `probe`, `probing` |
 //! | postStart and preStop | `hooks` |
 //! | ephemeral containers | `ephemeral` |
@@ -54,6 +54,7 @@ mod images;
 pub mod journal;
 pub mod key;
 mod last_status;
+mod loss;
 mod outbox;
 mod phase;
 mod probe;
@@ -87,6 +88,7 @@ pub use event::{
 };
 pub use journal::Journal;
 pub use key::{ActionId, ContainerKey};
+pub use loss::Loss;
 pub use status_write::{StatusPatch, StatusWrite};
 pub use texts::{TERMINATED, failed_mount, go_duration};
 pub use update::concerns_core;

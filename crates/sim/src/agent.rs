@@ -19,8 +19,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::{
     Action, ActionError, ActionId, Config, ContainerKey, Event, Eviction, EvictionCause,
-    ImageSource, Journal, Outcome, PodCore, ResourceDecision, RestartRequest, SandboxSeenState,
-    Snapshot, StatusWrite,
+    ImageSource, Journal, Loss, Outcome, PodCore, ResourceDecision, RestartRequest,
+    SandboxSeenState, Snapshot, StatusWrite,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -42,17 +42,6 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// What a pod gets at a hard threshold of its node.
 const EVICTION_GRACE: TickDuration = TickDuration::from_secs(1);
-/// Seconds that a pod gets which is forced out of the API.
-const FORCED_GRACE_SECONDS: i64 = 1;
-
-/// How a pod's object went while its node had not ended it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// It was deleted just now, by force.
-    Deleted,
-    /// It is not there any more: nobody has said that its pod is in a hurry.
-    Missing,
-}
 
 /// What one container does.
 #[derive(Clone, Debug, PartialEq)]
@@ -334,11 +323,7 @@ impl PodOnNode {
     pub(crate) fn vanished(&mut self, now: Tick, loss: Loss) {
         self.has_vanished = true;
         let grace = self.deletion_grace.unwrap_or_else(|| graces::of_spec(&self.pod));
-        let grace = match loss {
-            Loss::Deleted => grace.min(FORCED_GRACE_SECONDS),
-            Loss::Missing => grace,
-        };
-        self.delete(self.clock.shows(now), grace);
+        self.delete(self.clock.shows(now), loss.grace_seconds(grace));
     }
 
     pub(crate) fn restart(&mut self, now: Tick, request: RestartRequest, object: (String, String)) {

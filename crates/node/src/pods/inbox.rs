@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rekindle_pod::{Eviction, ResourceDecision};
+use rekindle_pod::{Eviction, Loss, ResourceDecision};
 use rekindle_runtime::RuntimeEvent;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::PodRestart;
@@ -32,15 +32,6 @@ pub(crate) enum Input {
     NodeShutsDown { grace: TickDuration },
     /// The node stops: end the containers, keep what is needed to go on later.
     NodeStops,
-}
-
-/// How a pod's object went while its node had not ended it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// It was deleted just now: with a grace of 0 (`kubectl delete --force`), as the API keeps an object until its grace is over.
-    Deleted,
-    /// It is not there any more: nobody has said that its pod is in a hurry.
-    Missing,
 }
 
 /// Dropped when a pod that was evicted has nothing left on the node.

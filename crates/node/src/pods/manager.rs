@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
+use rekindle_pod::Loss;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
@@ -23,7 +24,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::inbox::{Input, Loss};
+use super::inbox::Input;
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::is_settled;
 use super::shown_by::Source;

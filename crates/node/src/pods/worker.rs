@@ -26,7 +26,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
 use super::asked::AskedContainers;
-use super::inbox::{Awaited, Input, Loss};
+use super::inbox::{Awaited, Input};
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile};
 use super::latest::Urgency;
@@ -50,8 +50,6 @@ use crate::tokens::{Found, PodTokens};
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
 /// Grace of a pod that gives none.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
-/// Grace of a pod that is forced out of the API: the small one that Kubernetes' documentation promises, as with a hard eviction.
-const FORCED_GRACE_SECONDS: i64 = 1;
 
 /// What a worker is started with.
 pub(crate) struct WorkerStart {
@@ -441,10 +439,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             Input::Vanished(loss) => {
                 self.existence = Existence::Vanished;
                 let grace = deletion_grace(&self.pod).unwrap_or_else(|| spec_grace(&self.pod));
-                self.delete(match loss {
-                    Loss::Deleted => grace.min(FORCED_GRACE_SECONDS),
-                    Loss::Missing => grace,
-                });
+                self.delete(loss.grace_seconds(grace));
             }
             Input::Evict(eviction, awaited) => {
                 self.awaited.push(awaited);

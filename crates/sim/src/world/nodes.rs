@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_operator::Task;
-use rekindle_pod::{PodEvent, RestartRequest, StatusWrite};
+use rekindle_pod::{Loss, PodEvent, RestartRequest, StatusWrite};
 use rekindle_types::TickDuration;
 use rekindle_types::labels::of_every_node;
 use rekindle_types::pods::AnyPod;
@@ -17,7 +17,7 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
 use super::{BEGIN, Happening, MERGE_PATCH, World, collection, name_of, path};
-use crate::agent::{Backlog, Effect, Loss, PodOnNode, Report};
+use crate::agent::{Backlog, Effect, PodOnNode, Report};
 use crate::error::SimError;
 use crate::faults::WriteFate;
 use crate::known_bugs::KnownBug;

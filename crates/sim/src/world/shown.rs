@@ -2,12 +2,12 @@
 
 use rekindle_controllers::{Kind, Object};
 use rekindle_operator::Seen;
+use rekindle_pod::Loss;
 use rekindle_store::Event as Stored;
 use rekindle_types::held;
 use rekindle_types::v1alpha1::PodRestart;
 
 use super::World;
-use crate::agent::Loss;
 
 impl World {
     /// What the watch shows goes to the desk and to the nodes.

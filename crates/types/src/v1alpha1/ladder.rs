@@ -36,10 +36,12 @@ impl RestartLadder {
     /// Whether it selects pods of its namespace that have these labels. With an empty selector it selects nothing, nor while it is being
     /// deleted.
     pub fn selects(&self, labels: Option<&Labels>) -> bool {
-        let selector = &self.spec.selector;
-        self.metadata.deletion_timestamp.is_none()
-            && !labels::is_empty(selector)
-            && labels::matches(selector, labels)
+        self.is_at_work() && labels::matches(&self.spec.selector, labels)
+    }
+
+    /// Whether it may select anything.
+    pub fn is_at_work(&self) -> bool {
+        self.metadata.deletion_timestamp.is_none() && !labels::is_empty(&self.spec.selector)
     }
 
     /// Of those that select a pod the first by this decides for it: the oldest, then the first by name. One that was not stored yet is the

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_pod::Loss;
 use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, PodUid};
 
-use super::super::inbox::Loss;
 use super::super::recovery::delete_object;
 use super::super::shown_by::Source;
 use super::{Manager, Phase};
