@@ -83,16 +83,21 @@ pub(crate) fn follow(
 }
 
 fn recover(draft: &mut Draft, policy: &Policy, message: &str) {
-    let climbed = Attempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container);
-    let acted = match draft.ledger.phase {
-        Some(LedgerPhase::Holding) => {
-            draft.ledger.phase = Some(LedgerPhase::Climbing);
-            true
+    tell_recovered(draft, policy, message);
+    if draft.ledger.phase == Some(LedgerPhase::Holding) {
+        draft.ledger.phase = Some(LedgerPhase::Climbing);
+    }
+}
+
+/// Told once, and only when the ladder has acted or waited.
+fn tell_recovered(draft: &mut Draft, policy: &Policy, message: &str) {
+    let has_acted = match draft.ledger.phase {
+        Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
+        Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
+            Attempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container)
         }
-        Some(LedgerPhase::Exhausted) => true,
-        Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => climbed,
     };
-    if acted && !draft.has_condition(RECOVERED) {
+    if has_acted && !draft.has_condition(RECOVERED) {
         draft.condition(RECOVERED, Holds::Yes, policy, message);
         draft.tell(Severity::Normal, LADDER_RECOVERED, message);
     }
@@ -100,16 +105,9 @@ fn recover(draft: &mut Draft, policy: &Policy, message: &str) {
 
 /// What does not fail for the whole window has its attempts back. That it has recovered is told only when it says that it is ready.
 fn clear(draft: &mut Draft, view: &PodView<'_>, policy: &Policy, since: Tick) {
-    let acted = match draft.ledger.phase {
-        Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
-        Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
-            Attempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container)
-        }
-    };
     let message = sentence::cleared(policy, since);
-    if acted && view.is_ready() && !draft.has_condition(RECOVERED) {
-        draft.condition(RECOVERED, Holds::Yes, policy, &message);
-        draft.tell(Severity::Normal, LADDER_RECOVERED, &message);
+    if view.is_ready() {
+        tell_recovered(draft, policy, &message);
     }
     draft.condition(EXHAUSTED, Holds::No, policy, &message);
     draft.ledger.attempts = None;

@@ -102,7 +102,7 @@ pub struct RestartLedgerStatus {
     /// The rung that is due and that a budget, or the trial of another pod, holds back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_rung: Option<Rung>,
-    /// What the ladder waits for while its phase is Holding.
+    /// What the ladder waits for while its phase is Holding; absent once everything runs again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<HoldReason>,
     /// The highest rung above Container after which a container failed again, since the ledger was cleared last.
