@@ -71,7 +71,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Plays seeds with optimised code and every assertion: in a debug build there are not a tenth as many in a minute.
+/// Plays seeds with every assertion, and code that is optimised a little: in a debug build there are not a tenth as many in a minute.
 fn sim(seeds: &str, time: Option<&str>) -> anyhow::Result<()> {
     run(cargo_command()
         .args(["run", "--profile", "campaigns", "--quiet", "--locked"])

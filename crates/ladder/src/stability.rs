@@ -16,7 +16,11 @@ const SETTLED_AFTER: TickDuration = TickDuration::from_secs(10);
 
 /// Whether everything has been running and ready for long enough not to be disturbed.
 pub(crate) fn is_settled(view: &PodView<'_>, policy: &Policy, now: Tick) -> bool {
-    has_been_up_for(SETTLED_AFTER.min(policy.window), view, now)
+    has_been_up_for(settled_after(policy), view, now)
+}
+
+fn settled_after(policy: &Policy) -> TickDuration {
+    SETTLED_AFTER.min(policy.window)
 }
 
 /// Whether it has recovered as well: what fails twenty seconds after each start has not, ten seconds after one.
@@ -69,7 +73,7 @@ pub(crate) fn follow(
     }
     draft.wake(since + policy.window);
     if !is_settled(view, policy, now) {
-        draft.wake(since + SETTLED_AFTER.min(policy.window));
+        draft.wake(since + settled_after(policy));
         return;
     }
     draft.ledger.held_by = None;

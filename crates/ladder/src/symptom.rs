@@ -64,9 +64,7 @@ fn symptom_in(
 /// One end is no proof of a sick node: a machine that boots anew, or loses its power, ends everything on it once.
 pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
     let view = PodView::of(pod);
-    let Some((symptom, _)) = symptom_in(&view, now, window) else {
-        return false;
-    };
+    let Some((symptom, _)) = symptom_in(&view, now, window) else { return false };
     match symptom.sign {
         Sign::Waits { .. } | Sign::NoSandbox => true,
         Sign::Ended { .. } | Sign::EndedByNode { .. } => {

@@ -1,6 +1,8 @@
 //! The ladder's part of the view: which ladder, ledger and requests belong to a pod, and the writes that a decision becomes.
 //! Pure, as the controllers are.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::plan::Part;
@@ -42,7 +44,7 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
     let place = ledgers::place_of(view, pod);
     let restarts = register.restarts_of(&name.namespace, &name.name).filter_map(|restart| {
         let restart = NamespacedName::new(name.namespace.as_str(), restart);
-        view.pod_restart(&restart).map(std::sync::Arc::as_ref)
+        view.pod_restart(&restart).map(Arc::as_ref)
     });
     let restarts: Vec<&PodRestart> = restarts.collect();
     let seen = Surroundings::of(around, &policy, pod, place.ledger, now);
@@ -78,7 +80,7 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
         }
         Action::Fail { message } => plan.then(failed(pod, message)),
     }
-    let about = Object::Pod(std::sync::Arc::clone(pod));
+    let about = Object::Pod(Arc::clone(pod));
     for event in decision.events {
         let severity = match event.severity {
             LadderSeverity::Normal => Severity::Normal,
@@ -135,7 +137,7 @@ impl Surroundings {
         around: &Around<'_>,
         policy: &Policy,
         pod: &Pod,
-        ledger: Option<&std::sync::Arc<RestartLedger>>,
+        ledger: Option<&Arc<RestartLedger>>,
         now: Tick,
     ) -> Self {
         let status = ledger.and_then(|ledger| ledger.status.as_ref());
@@ -250,7 +252,7 @@ pub(crate) fn status(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         let overlapped = overlaps::of(view, ladder);
         let status = ladder_status(ladder, overlapped.as_deref(), now);
         if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {
-            let about = Object::RestartLadder(std::sync::Arc::clone(ladder));
+            let about = Object::RestartLadder(Arc::clone(ladder));
             let reason = LADDER_OVERLAPPED;
             let note = Note::new(&about, Severity::Warning, reason, message, COMPONENT);
             plan.notes.push(note.of_kind(reason));

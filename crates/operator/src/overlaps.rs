@@ -19,7 +19,7 @@ pub(crate) fn of(view: &View, ladder: &RestartLadder) -> Option<String> {
     let mut older: Vec<&RestartLadder> = ladders(view, namespace)
         .filter(|other| other.is_at_work() && other.seniority() < ladder.seniority())
         .collect();
-    older.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
+    older.sort_by_key(|ladder| ladder.seniority());
     let ours = &ladder.spec.selector;
     if let Some(all) = older.iter().find(|other| labels::covers(&other.spec.selector, ours)) {
         return Some(format!(
@@ -74,7 +74,7 @@ pub(crate) fn concerned(view: &View, change: &Change) -> Vec<NamespacedName> {
 fn of_several(view: &View, namespace: &str, labels: &Labels) -> Vec<NamespacedName> {
     let mut selecting: Vec<&RestartLadder> =
         ladders(view, namespace).filter(|ladder| ladder.selects(Some(labels))).collect();
-    selecting.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
+    selecting.sort_by_key(|ladder| ladder.seniority());
     selecting.into_iter().skip(1).map(|ladder| NamespacedName::of(&ladder.metadata)).collect()
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1;
 use rekindle_api::registry::{AnyObject, KindEntry, Registry};
 use rekindle_api::{Api, keys, kinds as served};
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_operator::{kinds, object_from_json};
 use rekindle_store::{Key, Object as Stored, RangeQuery, Revision};
 use rekindle_types::held;
@@ -90,6 +90,18 @@ impl Kinds {
     }
 }
 
+/// The name of the object of this text; none when it is no object.
+pub(crate) fn name_of(text: &[u8]) -> Option<NamespacedName> {
+    let Named { metadata: Names { name, namespace, .. } } = serde_json::from_slice(text).ok()?;
+    Some(NamespacedName::new(namespace, name))
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    metadata: Names<'a>,
+}
+
 /// What says where an object is.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -109,7 +121,8 @@ struct Names<'a> {
     name: Cow<'a, str>,
     #[serde(borrow, default)]
     namespace: Cow<'a, str>,
-    #[serde(borrow)]
+    /// Empty of what was not stored.
+    #[serde(borrow, default)]
     resource_version: Cow<'a, str>,
 }
 

@@ -1,6 +1,5 @@
 //! The real API core over a disk in memory, asked without HTTP: each call is answered before it returns.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_api::auth::{Authorizer, Identity, UserInfo};
-use rekindle_api::{Answer, Api, ApiParts, Outcome, Request, kinds};
+use rekindle_api::{Answer, Api, ApiParts, Outcome, Request, kinds as api_kinds};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went};
 use rekindle_operator::{Status, Transport, stored_from_json};
 use rekindle_store::{
@@ -16,14 +15,13 @@ use rekindle_store::{
 };
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::PodRestart;
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::disk::SimDisk;
 use crate::entropy::ByRequest;
 use crate::error::SimError;
 use crate::faults::{Room, Sync};
-use crate::kinds::Kinds;
+use crate::kinds::{self, Kinds};
 use crate::known_bugs::KnownBug;
 use crate::told::Told;
 use crate::written::Written;
@@ -158,7 +156,7 @@ impl Server {
         // what is drawn after another start must not be drawn again
         let entropy = ByRequest::new(seed.wrapping_add(opened.wrapping_mul(0x5851_f42d_4c95_7f2d)));
         let api = Api::new(ApiParts {
-            registry: kinds::all(),
+            registry: api_kinds::all(),
             store,
             entropy: Box::new(entropy.clone()),
             authorizer: Authorizer::AlwaysAllow,
@@ -542,8 +540,7 @@ impl Server {
 
     /// The object of an answer as the API holds it: its text is the very one that is stored.
     fn answered(&self, kind: Kind, body: &Bytes) -> Option<Object> {
-        let Named { metadata } = serde_json::from_slice(body).ok()?;
-        let name = NamespacedName::new(metadata.namespace, metadata.name);
+        let name = kinds::name_of(body)?;
         let stored = self.api.store().get(&self.kinds.key(&ObjectId::new(kind, name))?)?;
         if stored.value.as_ptr() != body.as_ptr() {
             return None;
@@ -638,21 +635,6 @@ fn is_of_events(path: &str) -> bool {
         [] => return false,
     };
     resource == "events"
-}
-
-/// What an answer calls itself.
-#[derive(Deserialize)]
-struct Named<'a> {
-    #[serde(borrow)]
-    metadata: Name<'a>,
-}
-
-#[derive(Deserialize)]
-struct Name<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    namespace: Cow<'a, str>,
 }
 
 #[cfg(test)]

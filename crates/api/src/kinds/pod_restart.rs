@@ -11,7 +11,7 @@ use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, wide};
-use crate::validation::{Path, invalid_each, names, numbers, text};
+use crate::validation::{Path, invalid_each, names, new_mistakes, numbers, text};
 
 /// Counted as a schema counts `maxLength`.
 const REASON_CHARACTERS_MAX: usize = 1024;
@@ -110,9 +110,7 @@ impl ApiKind for PodRestart {
     }
 
     fn validate_status(&self, old: &Self) -> Vec<FieldError> {
-        let mut errors = status_faults(self);
-        let known = status_faults(old);
-        errors.retain(|error| !known.contains(error));
+        let mut errors = new_mistakes(status_faults(self), || status_faults(old));
         // a node's report that is late must not begin anew what its deadline has ended
         let phase_of = |restart: &Self| restart.status.as_ref().and_then(|status| status.phase);
         let before = phase_of(old).filter(|phase| phase.is_final());

@@ -7,7 +7,7 @@ use super::fill;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, human};
-use crate::validation::{Path, items, text};
+use crate::validation::{Path, items, new_mistakes, text};
 
 const DECISIONS_MAX: usize = 32;
 const TEXT_BYTES_MAX: usize = 4096;
@@ -53,8 +53,7 @@ impl ApiKind for RestartLedger {
     }
 
     fn validate_status(&self, old: &Self) -> Vec<FieldError> {
-        let known = old.validate();
-        self.validate().into_iter().filter(|error| !known.contains(error)).collect()
+        new_mistakes(self.validate(), || old.validate())
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {

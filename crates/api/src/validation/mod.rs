@@ -11,7 +11,22 @@ pub mod quantities;
 pub mod selector;
 
 pub use rekindle_types::validation::Path;
+
+use crate::registry::FieldError;
 pub(crate) use rekindle_types::validation::{invalid_each, items};
+
+/// What is wrong now and was not before, which is only asked when something is. An object may be older than a rule; it must still be possible to
+/// label it, and to take its finalizers.
+pub(crate) fn new_mistakes(
+    now: Vec<FieldError>,
+    before: impl FnOnce() -> Vec<FieldError>,
+) -> Vec<FieldError> {
+    if now.is_empty() {
+        return now;
+    }
+    let known = before();
+    now.into_iter().filter(|error| !known.contains(error)).collect()
+}
 
 /// The text, or the empty text: an absent string and an empty one mean the same in the Kubernetes API.
 pub(crate) fn text(value: Option<&String>) -> &str {

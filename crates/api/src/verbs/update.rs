@@ -5,10 +5,10 @@ use rekindle_store::{Expect, Object};
 
 use crate::call::{Call, Part, WriteFailure, put, remove};
 use crate::outcome::Outcome;
-use crate::registry::{AnyObject, FieldError};
+use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
-use crate::validation::{self, Path};
+use crate::validation::{self, Path, new_mistakes};
 use crate::{admission, decode, object_meta, removal, revision};
 
 pub(crate) fn update(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
@@ -117,15 +117,15 @@ fn settle(
     ));
     match part {
         Part::Main => {
-            errors.extend(new_mistakes(object.as_ref(), old));
+            errors.extend(new_mistakes(object.validate(), || old.validate()));
             errors.extend(object.validate_update(old));
         }
         Part::EphemeralContainers => {
-            errors.extend(new_mistakes(object.as_ref(), old));
+            errors.extend(new_mistakes(object.validate(), || old.validate()));
             errors.extend(object.validate_ephemeral_update(old));
         }
         Part::Resize => {
-            errors.extend(new_mistakes(object.as_ref(), old));
+            errors.extend(new_mistakes(object.validate(), || old.validate()));
             errors.extend(object.validate_resize(old));
         }
         Part::Status => errors.extend(object.validate_status(old)),
@@ -136,17 +136,6 @@ fn settle(
     }
     admission::check_write(call, object.as_ref(), Some(old))?;
     Ok(object)
-}
-
-/// What is wrong with the new object and was not with the old one. An object may be older than a rule; it must still be possible to label
-/// it, and to take its finalizers.
-fn new_mistakes(new: &dyn AnyObject, old: &dyn AnyObject) -> Vec<FieldError> {
-    let mut errors = new.validate();
-    if !errors.is_empty() {
-        let known = old.validate();
-        errors.retain(|error| !known.contains(error));
-    }
-    errors
 }
 
 /// Writes the object, or removes it when that was all it waited for.

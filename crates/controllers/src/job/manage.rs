@@ -84,14 +84,19 @@ fn due_places(
 
 /// How many pods should run now.
 fn wanted(spec: &JobSpec, tally: &Tally<'_>) -> usize {
-    let parallelism = spec.parallelism.unwrap_or(1);
-    let wanted = match spec.completions {
-        // A work queue: the first success says that the work is done, and no more pods are begun.
-        None if tally.succeeded() > 0 => number(tally.active.len()).min(parallelism),
-        None => parallelism,
-        Some(completions) => completions.saturating_sub(tally.succeeded()).min(parallelism),
-    };
+    let wanted = most_at_work(spec, tally.succeeded(), number(tally.active.len()));
     usize::try_from(wanted).unwrap_or(0)
+}
+
+/// The same of a Job of whose pods so many have succeeded and so many are active.
+pub(super) fn most_at_work(spec: &JobSpec, succeeded: i32, active: i32) -> i32 {
+    let parallelism = spec.parallelism.unwrap_or(1);
+    match spec.completions {
+        // A work queue: the first success says that the work is done, and no more pods are begun.
+        None if succeeded > 0 => active.min(parallelism),
+        None => parallelism,
+        Some(completions) => completions.saturating_sub(succeeded).min(parallelism),
+    }
 }
 
 /// The active pods that stay, and those that go: of each index the first stays, and of all as many as are wanted.

@@ -104,13 +104,7 @@ pub(crate) fn wanted(job: &Job) -> Option<i32> {
     }
     let spec = spec.filter(|spec| !is_managed_elsewhere(spec))?;
     let succeeded = job.status.as_ref().and_then(|status| status.succeeded).unwrap_or(0);
-    let parallelism = spec.parallelism.unwrap_or(1);
-    Some(match spec.completions {
-        // a work queue that is done begins no more
-        None if succeeded > 0 => 0,
-        None => parallelism,
-        Some(completions) => completions.saturating_sub(succeeded).min(parallelism),
-    })
+    Some(manage::most_at_work(spec, succeeded, 0))
 }
 
 /// True when the Job's selector matches these labels. An empty selector selects nothing here.

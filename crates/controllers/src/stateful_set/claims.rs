@@ -51,8 +51,7 @@ pub(super) fn name(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal:
 pub(super) fn is_of(set: &StatefulSet, claim: &str) -> bool {
     templates(set).any(|template| {
         let pod = claim.strip_prefix(template_name(template)).and_then(|c| c.strip_prefix('-'));
-        let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..Default::default() };
-        pod.is_some_and(|pod| identity::ordinal_of(set, &named(pod)).is_some())
+        pod.is_some_and(|pod| identity::ordinal_in(set, pod).is_some())
     })
 }
 

@@ -23,11 +23,14 @@ pub(super) fn ordinals(set: &StatefulSet) -> Range<i32> {
     start..start.saturating_add(set.spec.replicas.unwrap_or(1).max(0))
 }
 
-/// The ordinal of a pod, if its name is one of the set's. `web-01` is none: `web-1` would be a second pod of ordinal 1.
+/// The ordinal of a pod, if its name is one of the set's.
 pub(super) fn ordinal_of(set: &StatefulSet, pod: &ObjectMeta) -> Option<i32> {
-    let [b'-', digits @ ..] =
-        pod.name.as_deref()?.as_bytes().strip_prefix(set_name(set).as_bytes())?
-    else {
+    ordinal_in(set, pod.name.as_deref()?)
+}
+
+/// The same of a pod's name. `web-01` is none: `web-1` would be a second pod of ordinal 1.
+pub(super) fn ordinal_in(set: &StatefulSet, pod_name: &str) -> Option<i32> {
+    let [b'-', digits @ ..] = pod_name.as_bytes().strip_prefix(set_name(set).as_bytes())? else {
         return None;
     };
     match digits {

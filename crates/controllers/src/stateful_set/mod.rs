@@ -93,9 +93,8 @@ fn selects(set: &StatefulSet, object: &ObjectMeta) -> bool {
 
 /// Whether the set wants a pod of this name.
 pub(crate) fn wants(set: &StatefulSet, pod_name: &str) -> bool {
-    let named = ObjectMeta { name: Some(pod_name.to_owned()), ..ObjectMeta::default() };
-    identity::ordinal_of(set, &named)
-        .is_some_and(|ordinal| identity::ordinals(set).contains(&ordinal))
+    let ordinal = identity::ordinal_in(set, pod_name);
+    ordinal.is_some_and(|ordinal| identity::ordinals(set).contains(&ordinal))
 }
 
 /// What is to be done for a StatefulSet.
