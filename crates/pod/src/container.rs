@@ -44,8 +44,8 @@ pub(crate) struct Container {
     pub(crate) gate: Gate,
     /// What an earlier agent knew of the health of the start that ran then.
     pub(crate) remembered: Option<HealthRecord>,
-    /// The start that an earlier agent waited for when all was to end, and the grace that it has.
-    pub(crate) unasked: Option<(ContainerAttempt, TickDuration)>,
+    /// The start that an earlier agent asked to end before others, and when it is killed.
+    pub(crate) kill_by: Option<(ContainerAttempt, Tick)>,
     pub(crate) image: Image,
     /// The image of the start in progress; `None` when an earlier agent started it.
     pub(crate) started_image: Option<String>,
@@ -209,7 +209,7 @@ impl Container {
             crash: record.crash,
             gate: record.gate,
             remembered: record.health,
-            unasked: record.unasked.map(|grace| (record.number, grace)),
+            kill_by: record.kill_by.map(|at| (record.number, at)),
             image: Image::default(),
             started_image: None,
             complaint: None,
@@ -260,16 +260,16 @@ impl Container {
             gate: self.gate,
             health: self.health().and_then(|health| health.record(self.number, &self.definition)),
             in_force: Some(&self.in_force).filter(|own| *own != granted).cloned(),
-            unasked: halt.and_then(|halt| self.unasked_grace(halt)),
+            kill_by: halt.and_then(|halt| self.killed_before(halt)),
         }
     }
 
-    /// What is left of its grace when its start, which is in flight, is answered.
-    fn unasked_grace(&self, halt: Halt) -> Option<TickDuration> {
-        let State::Starting { halted: Some(since), .. } = &self.state else { return None };
+    /// When it is killed, if that is before what ends with it.
+    fn killed_before(&self, halt: Halt) -> Option<Tick> {
+        let State::Running { stop: Some(stop), .. } = &self.state else { return None };
         match halt {
             Halt::AtOnce => None,
-            Halt::By { deadline } => Some(deadline.since(*since)),
+            Halt::By { deadline, .. } => Some(stop.kill_at).filter(|at| *at < deadline),
         }
     }
 

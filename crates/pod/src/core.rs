@@ -259,7 +259,7 @@ impl PodCore {
             }
             Lifecycle::Active => (None, &self.volumes),
         };
-        let (containers, halt) = (self.containers.iter(), self.halt());
+        let (containers, halt) = (self.containers.iter(), self.recorded_halt());
         Journal {
             version: Journal::VERSION,
             sandbox: self.sandbox.attempt,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::v1alpha1::{PodRestart, Refresh, Rung};
 use rekindle_types::{
-    ContainerAttempt, ContainerName, ContainerUser, Exit, SandboxAttempt, Tick, TickDuration,
+    ContainerAttempt, ContainerName, ContainerUser, Exit, Notice, SandboxAttempt, Tick,
+    TickDuration,
 };
 use serde::{Deserialize, Serialize};
 
@@ -314,6 +315,8 @@ pub enum ContainerSeenState {
     Running {
         /// Since when.
         started_at: Tick,
+        /// Whether it was asked to end.
+        notice: Notice,
     },
     /// It ended so.
     Exited {

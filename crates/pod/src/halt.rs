@@ -41,17 +41,22 @@ const KILL_AGAIN_AFTER: TickDuration = TickDuration::from_secs(10);
 impl Halt {
     /// From now on, with this grace.
     pub(crate) fn with_grace(now: Tick, grace: TickDuration) -> Self {
-        if grace == TickDuration::ZERO { Self::AtOnce } else { Self::By { deadline: now + grace } }
+        if grace == TickDuration::ZERO { Self::AtOnce } else { Self::with_signal(now, grace) }
+    }
+
+    /// The same, where none of it leaves time for the signal at least.
+    pub(crate) fn with_signal(now: Tick, grace: TickDuration) -> Self {
+        Self::By { deadline: now + grace, grace }
     }
 
     /// The same for an agent that takes it up now: no later than so long after `now`, as the clock may have been set back, and no
     /// sooner than the least that follows a hook. The deadline stays otherwise, or each agent that is killed would put the end
-    /// off; but what is asked again is the signal, which the agent before may not have come to send, and a hook that ended with it.
+    /// off; for whom nobody has come to ask yet see `taken_up`.
     pub(crate) fn taken_up(self, now: Tick, grace: TickDuration) -> Self {
         match self {
             Self::AtOnce => Self::AtOnce,
-            Self::By { deadline } => {
-                Self::By { deadline: deadline.min(now + grace).max(now + GRACE_MIN) }
+            Self::By { deadline, grace: given } => {
+                Self::By { deadline: deadline.min(now + grace).max(now + GRACE_MIN), grace: given }
             }
         }
     }
@@ -59,22 +64,24 @@ impl Halt {
     fn put_off(&mut self, by: TickDuration) {
         match self {
             Self::AtOnce => {}
-            Self::By { deadline } => *deadline = *deadline + by,
+            Self::By { deadline, .. } => *deadline = *deadline + by,
         }
     }
 
-    fn put_off_until(&mut self, at: Tick) {
+    pub(crate) fn put_off_until(&mut self, at: Tick) {
         match self {
             Self::AtOnce => {}
-            Self::By { deadline } => *deadline = (*deadline).max(at),
+            Self::By { deadline, .. } => *deadline = (*deadline).max(at),
         }
     }
 
-    /// The one that ends sooner.
+    /// The one that ends sooner; with the shorter of both graces.
     pub(crate) fn sooner(self, other: Self) -> Self {
         match (self, other) {
             (Self::AtOnce, _) | (_, Self::AtOnce) => Self::AtOnce,
-            (Self::By { deadline: a }, Self::By { deadline: b }) => Self::By { deadline: a.min(b) },
+            (Self::By { deadline: a, grace: one }, Self::By { deadline: b, grace: other }) => {
+                Self::By { deadline: a.min(b), grace: one.min(other) }
+            }
         }
     }
 }
@@ -134,7 +141,7 @@ impl PodCore {
         let State::Starting { halted: Some(since), .. } = self.containers[place].state else {
             return;
         };
-        // the journal says that it could not be asked yet
+        // the next agent reads from the journal by when it has to end
         self.keep(Keep::Now);
         let by = self.now.since(since);
         if by == TickDuration::ZERO {
@@ -163,21 +170,6 @@ impl PodCore {
         }
     }
 
-    /// The same of one that an earlier agent waited for and that is found running: it has the grace that it had then.
-    pub(crate) fn put_halt_off_for_found(&mut self, place: usize) {
-        let container = &mut self.containers[place];
-        let unasked = container.unasked.take().filter(|(number, _)| *number == container.number);
-        let Some((_, grace)) = unasked else { return };
-        let until = self.now + grace;
-        match (&mut self.lifecycle, self.restart.as_mut().map(|restart| &mut restart.stage)) {
-            (Lifecycle::Recovering { ending: Some(ending), .. }, _) => {
-                ending.halt.put_off_until(until);
-            }
-            (_, Some(RestartStage::Stopping { halt })) => halt.put_off_until(until),
-            (_, Some(RestartStage::Starting | RestartStage::Cycling { .. }) | None) => {}
-        }
-    }
-
     /// When sidecars are signalled although it is not their turn.
     pub(crate) fn halt_deadline(&self) -> Option<Tick> {
         if self.stands_still() {
@@ -185,7 +177,7 @@ impl PodCore {
         }
         match self.halt()? {
             Halt::AtOnce => None,
-            Halt::By { deadline } => {
+            Halt::By { deadline, .. } => {
                 Some(deadline).filter(|d| *d > self.now && !self.nothing_lives())
             }
         }
@@ -226,10 +218,10 @@ impl PodCore {
                     | StopStep::Kill(_)
                     | StopStep::AwaitExit { .. } => self.shorten_stop(place, kill_at, halt),
                 },
-                (Some(None), None, Halt::By { deadline }) if self.has_pre_stop(place, why) => {
+                (Some(None), None, Halt::By { deadline, .. }) if self.has_pre_stop(place, why) => {
                     self.begin_stop(place, deadline, why);
                 }
-                (Some(Some(_)), None, Halt::By { deadline }) => {
+                (Some(Some(_)), None, Halt::By { deadline, .. }) => {
                     self.shorten_stop(place, deadline, halt);
                 }
                 (Some(_), None, _) | (None, _, _) => {}
@@ -242,8 +234,10 @@ impl PodCore {
     fn kill_time(&self, halt: Halt, role: Role, later_live: bool) -> Option<Tick> {
         match (halt, role) {
             (Halt::AtOnce, _) => Some(self.now),
-            (Halt::By { deadline }, Role::Init | Role::Regular | Role::Ephemeral) => Some(deadline),
-            (Halt::By { deadline }, Role::Sidecar) if !later_live || deadline <= self.now => {
+            (Halt::By { deadline, .. }, Role::Init | Role::Regular | Role::Ephemeral) => {
+                Some(deadline)
+            }
+            (Halt::By { deadline, .. }, Role::Sidecar) if !later_live || deadline <= self.now => {
                 Some(deadline.max(self.now + GRACE_MIN))
             }
             (Halt::By { .. }, Role::Sidecar) => None,

@@ -136,8 +136,8 @@ pub struct ContainerRecord {
     pub health: Option<HealthRecord>,
     /// The resources that its newest start has, when they are not those that were granted.
     pub in_force: Option<ResourceRequirements>,
-    /// It was being started when all was to end, and could not be asked to: it has this grace from when it is found running.
-    pub unasked: Option<TickDuration>,
+    /// When its newest start is killed, where that is sooner than the deadline of all that end with it: it was asked before they could be.
+    pub kill_by: Option<Tick>,
 }
 
 /// Whether a sidecar keeps the containers after it waiting. It opens when the sidecar is started for the first time in a round,
@@ -276,6 +276,9 @@ pub enum Halt {
     By {
         /// SIGKILL.
         deadline: Tick,
+        /// From the signal to there. Absent in the journal of an agent that gave none anew.
+        #[serde(default)]
+        grace: TickDuration,
     },
 }
 

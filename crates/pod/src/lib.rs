@@ -32,7 +32,7 @@
 //! | resources that change in place | `resize` |
 //! | what a node has given to its pods | [`room`] |
 //! | restart policies and rules | `rekindle_types::restart_rules`, `restart_all` |
-//! | an agent that starts again | `recovery`, [`journal`] |
+//! | an agent that starts again | `recovery`, `taken_up`, [`journal`] |
 //! | what the API shows, and how it is written | `status`, `last_status`, `phase`, `conditions`, `texts`, `status_write` |
 #![forbid(unsafe_code)]
 
@@ -69,6 +69,7 @@ mod sequence;
 mod status;
 mod status_write;
 mod superseded;
+mod taken_up;
 mod texts;
 mod timers;
 mod update;

@@ -101,6 +101,7 @@ impl PodCore {
             }
             self.complain_of_crash_loop(place);
         }
+        self.take_up_halt(&snapshot);
         self.open_passed_gates();
         self.clear_strangers(&snapshot);
         self.recover_round(&snapshot);
@@ -132,7 +133,7 @@ impl PodCore {
                 self.sandbox.state = match sandbox.state {
                     SandboxSeenState::Ready => SandboxState::Ready,
                     SandboxSeenState::NotReady => SandboxState::Dead {
-                        halt: Halt::By { deadline: self.now + self.blueprint.grace },
+                        halt: Halt::with_signal(self.now, self.blueprint.grace),
                     },
                 };
             } else {
@@ -229,7 +230,7 @@ impl PodCore {
                 container.state = State::Created { made, start: Task::due() };
             }
             ContainerSeenState::Created => {}
-            ContainerSeenState::Running { started_at } => {
+            ContainerSeenState::Running { started_at, .. } => {
                 container.image.known = Some(made.image_id.clone());
                 container.standing = Standing::Started;
                 container.complaint = None;
@@ -238,7 +239,6 @@ impl PodCore {
                 container.state = State::Running { made, started_at, health, stop: None };
                 if in_current {
                     self.open_gate(place);
-                    self.put_halt_off_for_found(place);
                 } else {
                     // It is ended with that sandbox, before anything starts.
                     self.container_vanished(place);

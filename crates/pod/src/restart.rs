@@ -305,7 +305,7 @@ impl PodCore {
     fn drive_cycle(&mut self, halt: Halt, targets: &Targets, named: Option<&ContainerName>) {
         let kill_at = match halt {
             Halt::AtOnce => self.now,
-            Halt::By { deadline } => deadline,
+            Halt::By { deadline, .. } => deadline,
         };
         let mut open = false;
         for place in 0..self.containers.len() {

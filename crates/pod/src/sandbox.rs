@@ -193,7 +193,7 @@ impl PodCore {
         if attempt != self.sandbox.attempt || !self.sandbox.is_ready() {
             return;
         }
-        let halt = Halt::By { deadline: self.now + self.blueprint.grace };
+        let halt = Halt::with_signal(self.now, self.blueprint.grace);
         self.sandbox.state = SandboxState::Dead { halt };
         self.status_changed = true;
         // Its ends may go unseen now: who was signalled before is signalled again, and taken for gone if that fails.

@@ -348,7 +348,7 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             let number = words.value("attempt").unwrap_or("0").parse().expect("a number");
             let key = world::runtime::key(0, words.word(1), number);
             let state = match words.word(2) {
-                "running" => ContainerSeenState::Running { started_at: world.now },
+                "running" => world::runtime::runs_since(world.now),
                 _ => ContainerSeenState::Created,
             };
             world.runtime.insert(key, state);

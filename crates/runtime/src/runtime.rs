@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use rekindle_types::{ContainerUser, Exit, SandboxAttempt, Tick};
+use rekindle_types::{ContainerUser, Exit, Notice, SandboxAttempt, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RuntimeError;
@@ -339,6 +339,8 @@ pub enum ContainerState {
         pid: u32,
         /// Since when.
         started_at: Tick,
+        /// Whether it was asked to end, be it by an earlier agent.
+        notice: Notice,
     },
     /// It ended so.
     Exited {

@@ -13,7 +13,7 @@ use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_runtime::*;
 use rekindle_shim::frame;
 use rekindle_shim::protocol::{Answer, Call, Message, Request, SandboxPhase, ShimState};
-use rekindle_types::ExitStatus;
+use rekindle_types::{ExitStatus, Notice};
 use rustix::process::{Pid, Signal, kill_process};
 use world::{World, config, sandbox_spec};
 
@@ -68,6 +68,28 @@ fn an_exit_while_no_agent_was_there_is_in_the_snapshot_of_the_next() {
     };
     assert_eq!(exit.status, ExitStatus::Signal { signal: 9 });
     assert_eq!(exit.started_at, started.started_at);
+}
+
+/// A deadline is for those alone that know of it.
+#[test]
+fn another_agent_finds_who_was_asked_to_end_and_who_was_not() {
+    let mut world = World::new();
+    world.run_sandbox();
+    let asked = world.shell("asked", 0, "trap '' TERM; sleep 100");
+    let unasked = world.shell("unasked", 0, "sleep 100");
+    for spec in [&asked, &unasked] {
+        world.start(spec);
+    }
+    world.block(world.rt().signal_container(&asked.key, StopSignal::Number(15))).unwrap();
+    let notice = |world: &World, spec: &ContainerSpec| match world.state_of(&spec.key) {
+        Some(ContainerState::Running { notice, .. }) => notice,
+        other => panic!("it runs: {other:?}"),
+    };
+    for agent in ["the one that asked", "the next one"] {
+        assert_eq!(notice(&world, &asked), Notice::Given, "{agent}");
+        assert_eq!(notice(&world, &unasked), Notice::NotGiven, "{agent}");
+        world.reopen();
+    }
 }
 
 fn pidfd(pid: u32) -> std::os::fd::OwnedFd {

@@ -17,8 +17,8 @@ use crate::oom::SHELL_KILLED;
 use crate::pipes::send_file;
 use crate::problem::errno_text;
 use crate::protocol::{
-    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, OomRecord, Phase, PidNamespacePlan,
-    StdinPlan,
+    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, Notice, OomRecord, Phase,
+    PidNamespacePlan, StdinPlan,
 };
 use crate::report::{REPORT_BYTES_MAX, Report};
 use crate::sandbox::Sandbox;
@@ -69,6 +69,8 @@ pub(crate) struct Container {
     /// Where its processes are.
     pub(crate) processes: PidNamespacePlan,
     reaped: Reaped,
+    /// Whether it was asked to end.
+    pub(crate) notice: Notice,
     /// Its mount namespace, once it runs; without it its end takes longer (see [`crate::server`]).
     pub(crate) mounts: Option<OwnedFd>,
     /// For further commands in it.
@@ -154,6 +156,7 @@ impl Container {
             state: files.state,
             processes: plan.processes.clone(),
             reaped: Reaped::No,
+            notice: Notice::NotGiven,
             mounts: None,
             basis: Basis::of(plan),
         }
@@ -165,7 +168,8 @@ impl Container {
             Stage::Preparing => None,
             Stage::Created => Some(Phase::Created),
             Stage::Starting { at_us: started_at_us } | Stage::Running { started_at_us } => {
-                Some(Phase::Running { pid: self.pid, started_at_us: *started_at_us })
+                let (pid, notice) = (self.pid, self.notice);
+                Some(Phase::Running { pid, started_at_us: *started_at_us, notice })
             }
             Stage::Exited(exit) => Some(Phase::Exited { pid: self.pid, exit: exit.clone() }),
         }

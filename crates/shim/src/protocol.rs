@@ -190,6 +190,10 @@ pub enum Phase {
         pid: u32,
         /// Microseconds since the Unix epoch.
         started_at_us: u64,
+        /// Whether it was signalled. The shim's memory of it lasts as long as the process; a state file does not tell, and
+        /// neither does a shim of an earlier version.
+        #[serde(default)]
+        notice: Notice,
     },
     /// It ended.
     Exited {
@@ -198,6 +202,16 @@ pub enum Phase {
         /// How it ended.
         exit: ExitRecord,
     },
+}
+
+/// Whether a process got a signal by [`Request::Signal`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Notice {
+    /// None that is known of.
+    #[default]
+    NotGiven,
+    /// One at least.
+    Given,
 }
 
 /// How a container ended.

@@ -71,6 +71,7 @@ pub(crate) fn remove(dir: &OwnedFd, slot: &str) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Notice;
 
     #[test]
     fn the_last_whole_line_counts() {
@@ -81,12 +82,14 @@ mod tests {
         let file = StateFile::create(&folder, "web-0").unwrap();
         assert_eq!(read(&content()), None);
         file.write(&Phase::Created).unwrap();
-        let running = Phase::Running { pid: 7, started_at_us: 1 };
+        let of =
+            |pid, started_at_us| Phase::Running { pid, started_at_us, notice: Notice::NotGiven };
+        let running = of(7, 1);
         file.write(&running).unwrap();
         assert_eq!(read(&content()), Some(running.clone()));
         rustix::io::write(&file.file, b"\n{\"Exited\":{\"pid\":7,\"ex").unwrap();
         assert_eq!(read(&content()), Some(running), "the disk was full");
-        let next = Phase::Running { pid: 8, started_at_us: 2 };
+        let next = of(8, 2);
         file.write(&next).unwrap();
         assert_eq!(read(&content()), Some(next));
         let file = StateFile::create(&folder, "web-0").unwrap();

@@ -95,7 +95,9 @@ fn status_addresses(pod: &Pod) -> Vec<IpAddr> {
 fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> ContainerSeen {
     let state = match found.state {
         ContainerState::Created => ContainerSeenState::Created,
-        ContainerState::Running { started_at, .. } => ContainerSeenState::Running { started_at },
+        ContainerState::Running { started_at, notice, .. } => {
+            ContainerSeenState::Running { started_at, notice }
+        }
         ContainerState::Exited { mut exit } => {
             if let Ok(container) = find_container(pod, &found.key.name.0) {
                 exit.message = read_message(pod, &container, dirs, found.key.attempt, &exit);

@@ -12,7 +12,7 @@ use rekindle_runtime::{
     RuntimeUsage, SandboxInfo, SandboxKey, SandboxMemory, SandboxSnapshot, SandboxSpec,
     SandboxState, SandboxUsage, StartedContainer, StopSignal, StreamRequest, Streams, Users,
 };
-use rekindle_types::{Exit, ExitStatus, Tick};
+use rekindle_types::{Exit, ExitStatus, Notice, Tick};
 use tokio::sync::{mpsc, watch};
 
 use super::images::Images;
@@ -267,7 +267,8 @@ impl State {
             ContainerState::Exited { exit } => return Some(exit.started_at),
             ContainerState::Created => {}
         }
-        standing.state = ContainerState::Running { pid: 100, started_at: now };
+        standing.state =
+            ContainerState::Running { pid: 100, started_at: now, notice: Notice::NotGiven };
         self.calls.push(format!("start {}#{}", key.name, key.attempt));
         if let Some(code) = self.ends_at_once.get(&key.name.0).copied() {
             self.end(key, ExitStatus::Code { code }, now);
@@ -376,6 +377,11 @@ impl Runtime for FakeRuntime {
                     StopSignal::Kill => format!("kill {}", key.name),
                     other => format!("signal {} {other:?}", key.name),
                 });
+                if let Some(Standing { state: ContainerState::Running { notice, .. }, .. }) =
+                    state.standing(key)
+                {
+                    *notice = Notice::Given;
+                }
                 let stubborn = !killed && state.stubborn.contains(&key.name.0);
                 if stubborn || state.stuck.contains(&key.name.0) {
                     return;

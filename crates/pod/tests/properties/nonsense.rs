@@ -7,7 +7,7 @@ use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState, Event,
     Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
 };
-use rekindle_types::{ContainerName, TickDuration};
+use rekindle_types::{ContainerName, Notice, TickDuration};
 
 use crate::happenings::{decision, exit_status, refresh, rung};
 use crate::shapes::pods;
@@ -105,7 +105,10 @@ fn any_sandbox() -> impl Strategy<Value = SandboxSeen> {
 fn any_container() -> impl Strategy<Value = ContainerSeen> {
     let state = prop_oneof![
         Just(ContainerSeenState::Created),
-        Just(ContainerSeenState::Running { started_at: world::START }),
+        any::<bool>().prop_map(|is_asked| ContainerSeenState::Running {
+            started_at: world::START,
+            notice: if is_asked { Notice::Given } else { Notice::NotGiven },
+        }),
         exit_status().prop_map(|status| ContainerSeenState::Exited {
             exit: world::runtime::exit(world::START, world::START, status),
         }),

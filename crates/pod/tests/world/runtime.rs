@@ -7,7 +7,7 @@ use rekindle_pod::{
     Action, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, ImageSource, Outcome,
     PullPolicy, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
 };
-use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
 
 use super::Processes;
 
@@ -39,6 +39,11 @@ pub enum Says {
     Error,
     /// It does not come to an end while the container runs.
     Hangs,
+}
+
+/// A process that nobody has asked to end.
+pub fn runs_since(started_at: Tick) -> ContainerSeenState {
+    ContainerSeenState::Running { started_at, notice: Notice::NotGiven }
 }
 
 #[derive(Debug)]
@@ -81,6 +86,7 @@ impl Runtime {
             Action::SignalContainer { key } => {
                 let exit = ExitStatus::Signal { signal: 15 };
                 self.reach(key)?;
+                self.give_notice(key);
                 if self.obeys_signals {
                     self.end(now, key, exit);
                 }
@@ -179,11 +185,11 @@ impl Runtime {
             sandbox.containers.get_mut(key).unwrap_or_else(|| panic!("{key:?} was not created"));
         match state {
             ContainerSeenState::Created => {
-                *state = ContainerSeenState::Running { started_at: now };
+                *state = runs_since(now);
                 self.count_start(now, key);
                 Ok(Outcome::ContainerStarted { started_at: now })
             }
-            ContainerSeenState::Running { started_at } => {
+            ContainerSeenState::Running { started_at, .. } => {
                 Ok(Outcome::ContainerStarted { started_at: *started_at })
             }
             ContainerSeenState::Exited { .. } => panic!("{key:?} has ended, and is started again"),
@@ -260,10 +266,19 @@ impl Runtime {
         Ok(Outcome::Done)
     }
 
+    fn give_notice(&mut self, key: &ContainerKey) {
+        let sandbox = self.sandboxes.get_mut(&key.sandbox);
+        if let Some(ContainerSeenState::Running { notice, .. }) =
+            sandbox.and_then(|sandbox| sandbox.containers.get_mut(key))
+        {
+            *notice = Notice::Given;
+        }
+    }
+
     fn end(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) {
         let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else { return };
         let Some(state) = sandbox.containers.get_mut(key) else { return };
-        if let ContainerSeenState::Running { started_at } = *state {
+        if let ContainerSeenState::Running { started_at, .. } = *state {
             let exit = exit(started_at, now, status);
             *state = ContainerSeenState::Exited { exit: exit.clone() };
             self.exits.push((key.clone(), exit));

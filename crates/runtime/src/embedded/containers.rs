@@ -268,9 +268,13 @@ pub(crate) async fn signal(
         StopSignal::Number(number) => number,
     };
     let Some(link) = sandbox.link() else { return Ok(()) };
-    match link.call(Request::Signal { slot, signal }).await {
+    match link.call(Request::Signal { slot: slot.clone(), signal }).await {
+        Ok(_) => {
+            sandbox.note_signal(&slot);
+            Ok(())
+        }
         // Without its shim it does not live either.
-        Ok(_) | Err(CallError::Gone) => Ok(()),
+        Err(CallError::Gone) => Ok(()),
         Err(error @ CallError::Refused(_)) => Err(refused(key, "signal", error)),
     }
 }

@@ -9,8 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rekindle_shim::protocol::{ExitCause, ExitRecord, OomRecord, Phase};
-use rekindle_types::{ContainerUser, Exit, ExitStatus, OomKill, Tick};
+use rekindle_shim::protocol::{self, ExitCause, ExitRecord, OomRecord, Phase};
+use rekindle_types::{ContainerUser, Exit, ExitStatus, Notice, OomKill, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::ContainerState;
@@ -196,9 +196,14 @@ fn oom_kill(record: &OomRecord) -> OomKill {
 pub(crate) fn state(phase: &Phase) -> ContainerState {
     match phase {
         Phase::Created => ContainerState::Created,
-        Phase::Running { pid, started_at_us } => {
-            ContainerState::Running { pid: *pid, started_at: Tick::from_micros(*started_at_us) }
-        }
+        Phase::Running { pid, started_at_us, notice } => ContainerState::Running {
+            pid: *pid,
+            started_at: Tick::from_micros(*started_at_us),
+            notice: match notice {
+                protocol::Notice::NotGiven => Notice::NotGiven,
+                protocol::Notice::Given => Notice::Given,
+            },
+        },
         Phase::Exited { exit: record, .. } => ContainerState::Exited { exit: exit(record) },
     }
 }
@@ -207,7 +212,7 @@ pub(crate) fn state(phase: &Phase) -> ContainerState {
 pub(crate) fn phase_without_shim(found: Option<Phase>, now: Tick) -> Phase {
     match found {
         Some(Phase::Exited { pid, exit }) => Phase::Exited { pid, exit },
-        Some(Phase::Running { pid, started_at_us }) => Phase::Exited {
+        Some(Phase::Running { pid, started_at_us, notice: _ }) => Phase::Exited {
             pid,
             exit: ExitRecord {
                 cause: ExitCause::Unknown,

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use rekindle_shim::protocol::{self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Phase};
+use rekindle_shim::protocol::{
+    self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Notice, Phase,
+};
 use rekindle_types::{ContainerUser, Tick};
 use tokio::sync::mpsc;
 
@@ -239,7 +241,7 @@ impl Sandbox {
         for state in states {
             match &state.phase {
                 Phase::Created => {}
-                Phase::Running { pid, started_at_us } => {
+                Phase::Running { pid, started_at_us, notice: _ } => {
                     let answer = Answer::Started { pid: *pid, started_at_us: *started_at_us };
                     self.note_started(&state.slot, &Ok(answer));
                 }
@@ -252,6 +254,15 @@ impl Sandbox {
     pub(crate) fn identify(&self, slot: &str, user: Option<ContainerUser>) {
         if let Some(container) = self.inner().containers.get_mut(slot) {
             container.record.user = user;
+        }
+    }
+
+    /// Takes note that a container got a signal.
+    pub(crate) fn note_signal(&self, slot: &str) {
+        if let Some(container) = self.inner().containers.get_mut(slot)
+            && let Phase::Running { notice, .. } = &mut container.phase
+        {
+            *notice = Notice::Given;
         }
     }
 
@@ -326,7 +337,9 @@ impl Sandbox {
         }
         match answer {
             Ok(Answer::Started { pid, started_at_us }) => {
-                container.phase = Phase::Running { pid: *pid, started_at_us: *started_at_us };
+                let (pid, started_at_us) = (*pid, *started_at_us);
+                let notice = Notice::NotGiven;
+                container.phase = Phase::Running { pid, started_at_us, notice };
             }
             Err(Failure { kind: FailureKind::Start, problem }) => {
                 let now_us = rekindle_shim::timestamp::now_us();

@@ -15,7 +15,7 @@ use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
 use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{
-    Answer, ContainerPlan, ExitCause, ExitRecord, Failure, FailureKind, Message,
+    Answer, ContainerPlan, ExitCause, ExitRecord, Failure, FailureKind, Message, Notice,
 };
 use crate::report::Report;
 use crate::state_file::{self, StateFile};
@@ -142,9 +142,11 @@ impl Server {
     }
 
     pub(super) fn signal(&mut self, slot: &str, signal: i32) -> Result<Answer, Failure> {
+        let found = self.find(slot);
         let container =
-            self.find(slot).and_then(|n| self.containers.get(&n)).ok_or_else(|| no_such(slot))?;
+            found.and_then(|n| self.containers.get_mut(&n)).ok_or_else(|| no_such(slot))?;
         container.signal(signal).setup(|| format!("send signal {signal} to {slot}"))?;
+        container.notice = Notice::Given;
         Ok(Answer::Done)
     }
 

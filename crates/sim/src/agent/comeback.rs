@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::journal::{RestartRecord, RestartStage};
 use rekindle_pod::{ContainerKey, Event, PodCore, SandboxSeenState, StatusWrite};
 use rekindle_types::{Exit, ExitStatus, Tick};
 
@@ -23,11 +22,9 @@ impl PodOnNode {
     ) {
         if clock != self.clock {
             // how long something has waited nobody can say any more
-            self.signalled.clear();
             self.graces.forget_all();
             self.hooks.clock_was_set();
             self.pauses.clock_was_set();
-            self.note_lost_deadline();
         }
         self.clock = clock;
         self.deletion_grace = None;
@@ -52,18 +49,6 @@ impl PodOnNode {
         match self.has_vanished {
             true => self.delete(shown, graces::of_spec(&self.pod)),
             false => self.tell_deletion(shown),
-        }
-    }
-
-    /// What runs is being ended by a deadline that a clock showed which shows it no more. One that was set forth may have left it behind, and
-    /// then the next agent gives what it asks once more the least that there is, as it cannot tell that from a grace that is over.
-    fn note_lost_deadline(&mut self) {
-        let is_ending = self.journal.as_ref().is_some_and(|journal| {
-            journal.ending.is_some() || journal.restart.as_ref().is_some_and(has_deadline)
-        });
-        if is_ending {
-            let running: Vec<ContainerKey> = self.running().cloned().collect();
-            self.graces.lost_deadline(running);
         }
     }
 
@@ -114,13 +99,5 @@ impl PodOnNode {
         for key in running {
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }
-    }
-}
-
-/// Whether containers are being ended for it.
-fn has_deadline(restart: &RestartRecord) -> bool {
-    match restart.stage {
-        RestartStage::Stopping { .. } | RestartStage::Cycling { .. } => true,
-        RestartStage::Starting => false,
     }
 }

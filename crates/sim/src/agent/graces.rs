@@ -5,7 +5,7 @@
 //! first container that was asked. A rule that restarts all containers gives them two seconds (KEP-5532), also those that were asked
 //! before, for a probe.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::ContainerKey;
@@ -14,8 +14,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::hooks::containers;
 
-/// What follows a hook, or a wait of a sidecar for its turn, that used the grace up; what a rule gives; and what is given once more when
-/// nobody knows whether a container was asked.
+/// What follows a hook, or a wait of a sidecar for its turn, that used the grace up; and what a rule gives.
 const LEAST: TickDuration = TickDuration::from_secs(2);
 
 /// The grace periods of a pod's containers.
@@ -24,8 +23,6 @@ pub(super) struct Graces {
     /// The shortest that anybody gave.
     shortest: TickDuration,
     asked: BTreeMap<ContainerKey, Asked>,
-    /// Containers that are on their way to their end since before the clock was set: see `PodOnNode::note_lost_deadline`.
-    unmeasured: BTreeSet<ContainerKey>,
     /// When the first was asked of those that end together: until one is started and none is asked.
     begun: Option<Tick>,
     /// When a rule had all containers ended, until one is started.
@@ -53,7 +50,6 @@ impl Graces {
         Self {
             shortest: TickDuration::of_field(shortest_in_spec(pod)),
             asked: BTreeMap::new(),
-            unmeasured: BTreeSet::new(),
             begun: None,
             by_rule: None,
         }
@@ -100,15 +96,11 @@ impl Graces {
         self.asked.remove(key);
     }
 
-    /// How long something has waited nobody can say any more.
+    /// How long something has waited nobody can say any more: who was asked keeps a deadline that the clock shows no more. Who was not
+    /// has all of his grace still to come.
     pub(super) fn forget_all(&mut self) {
         self.asked.clear();
         (self.begun, self.by_rule) = (None, None);
-    }
-
-    /// What runs has a deadline that the clock shows no more.
-    pub(super) fn lost_deadline(&mut self, running: Vec<ContainerKey>) {
-        self.unmeasured.extend(running);
     }
 
     /// It has ended, or was killed. What is wrong with that.
@@ -119,10 +111,8 @@ impl Graces {
         key: &ContainerKey,
         was_killed: bool,
     ) -> Option<Early> {
-        let (asked, is_unmeasured) = (self.asked.remove(key), self.unmeasured.remove(key));
-        let asked = asked.filter(|_| was_killed)?;
-        let least = self.shortest.min(LEAST);
-        let grace = if is_unmeasured { least } else { self.shortest };
+        let asked = self.asked.remove(key).filter(|_| was_killed)?;
+        let (least, grace) = (self.shortest.min(LEAST), self.shortest);
         let had = now.since(asked.since);
         let of_signal = now.since(asked.signal.unwrap_or(asked.since));
         let is_sidecar = pod.spec.as_ref().is_some_and(|spec| spec.has_sidecar(&key.name.0));

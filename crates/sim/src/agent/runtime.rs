@@ -5,7 +5,7 @@ use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState,
     HookKind, HookLimit, Outcome, SandboxSeen, Snapshot,
 };
-use rekindle_types::{ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
 
 use super::conduct::{End, STOP};
 use super::hooks::containers;
@@ -42,8 +42,8 @@ impl PodOnNode {
             let broken = self.hooks.check_signal(now, &self.pod, &key, self.graces.shortest());
             broken.into_iter().for_each(|broken| self.breaks(|| broken));
             self.signalled.insert(key.clone());
-            self.graces.signal(now, &key);
         }
+        self.graces.signal(now, &key);
         match (obeys, faults.bug) {
             (true, _) => Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGTERM })),
             (false, Some(KnownBug::GraceCutShort)) => {
@@ -187,12 +187,17 @@ impl PodOnNode {
                             ContainerSeenState::Exited { exit: lost() }
                         }
                         Some(KnownBug::CreatedTakenForRunning) => {
-                            ContainerSeenState::Running { started_at: Tick::ZERO }
+                            let (started_at, notice) = (Tick::ZERO, Notice::NotGiven);
+                            ContainerSeenState::Running { started_at, notice }
                         }
                         Some(_) | None => ContainerSeenState::Created,
                     },
                     Life::Running { started_at, .. } => {
-                        ContainerSeenState::Running { started_at: *started_at }
+                        let notice = match self.signalled.contains(key) {
+                            true => Notice::Given,
+                            false => Notice::NotGiven,
+                        };
+                        ContainerSeenState::Running { started_at: *started_at, notice }
                     }
                     Life::Exited(exit)
                         if exit.status.is_success()

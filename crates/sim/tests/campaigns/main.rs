@@ -443,7 +443,10 @@ fn what_a_seed_showed_once_stays_mended() {
             "what is being started when its pod is to end has its whole grace; a pod that is restarted again counts once",
         ),
         (657, "a node that is said to be lost after it was back is heard of"),
-        (861, "a grace that was begun by a clock which was set forth is no shorter than the least"),
+        (
+            861,
+            "a grace that was begun by a clock which was set forth is no shorter than the least, and that of a container which nobody asked is whole",
+        ),
         (882, "a taint that goes in the moment in which a pod is ended for it is excused"),
         (983, "what cannot be written on a full disk is tried by one attempt at a time"),
         (989, "pods that are said to be not ready after their node was back are ready"),
