@@ -96,6 +96,35 @@ pub(crate) fn name_of(text: &[u8]) -> Option<NamespacedName> {
     Some(NamespacedName::new(namespace, name))
 }
 
+/// The UID of an object; none of what is no object.
+pub(crate) fn uid_of(text: &[u8]) -> Option<String> {
+    let Identified { metadata: Identity { uid } } = serde_json::from_slice(text).ok()?;
+    (!uid.is_empty()).then_some(uid)
+}
+
+/// The UID of the object that a Status says to be gone.
+pub(crate) fn uid_of_gone(status: &[u8]) -> Option<String> {
+    let Gone { kind, details: Identity { uid } } = serde_json::from_slice(status).ok()?;
+    (kind == "Status" && !uid.is_empty()).then_some(uid)
+}
+
+#[derive(Deserialize)]
+struct Identified {
+    metadata: Identity,
+}
+
+#[derive(Deserialize)]
+struct Gone {
+    kind: String,
+    details: Identity,
+}
+
+#[derive(Deserialize)]
+struct Identity {
+    #[serde(default)]
+    uid: String,
+}
+
 #[derive(Deserialize)]
 struct Named<'a> {
     #[serde(borrow)]

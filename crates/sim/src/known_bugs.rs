@@ -64,6 +64,8 @@ pub enum KnownBug {
     SuccessForgotten,
     /// The API answers a write before it is synced.
     AnsweredUnsynced,
+    /// The API answers that an object is deleted before that is synced.
+    DeletedUnsynced,
     /// The watch shows a write before it is synced.
     ShownUnsynced,
     /// A commit syncs the number of its revision, and what was written to objects comes with the next one.
@@ -74,7 +76,7 @@ pub enum KnownBug {
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -105,6 +107,7 @@ impl KnownBug {
         Self::CreatedTakenForRunning,
         Self::SuccessForgotten,
         Self::AnsweredUnsynced,
+        Self::DeletedUnsynced,
         Self::ShownUnsynced,
         Self::RowsUnsynced,
         Self::InvalidHalfDone,

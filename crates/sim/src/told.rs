@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use rekindle_store::{Batch, Event, Key, Object, Revision};
 
+use crate::kinds;
+
 /// How somebody was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
@@ -45,6 +47,8 @@ pub(crate) struct Told {
     shown: Revision,
     /// Writes that were answered, and that the watch has yet to show.
     awaited: BTreeMap<Revision, Key>,
+    /// UIDs of what was answered to be deleted: under its name there may be another one.
+    deleted: BTreeSet<String>,
 }
 
 impl Told {
@@ -55,7 +59,13 @@ impl Told {
             (object.key.clone(), Known { revision, text, how: How::Found })
         };
         let objects = all.into_iter().map(known).collect();
-        Self { objects, newest: revision, shown: revision, awaited: BTreeMap::new() }
+        Self {
+            objects,
+            newest: revision,
+            shown: revision,
+            awaited: BTreeMap::new(),
+            deleted: BTreeSet::new(),
+        }
     }
 
     /// A write was granted, and this is what its answer says that there is. What is wrong with it, if anything is.
@@ -79,6 +89,11 @@ impl Told {
             // it says that there is one, whatever the API has
             let _no_other_is_known = self.answered(key, revision, text);
         }
+    }
+
+    /// A deletion was granted by which the object of this UID is gone.
+    pub(crate) fn answered_deleted(&mut self, uid: String) {
+        self.deleted.insert(uid);
     }
 
     /// Somebody read it. Of what the watch has shown everybody knows.
@@ -141,6 +156,9 @@ impl Told {
         newest: Revision,
         under_way: Option<&Batch>,
     ) -> Option<String> {
+        if let Some(back) = self.back_again(found) {
+            return Some(back);
+        }
         let found: BTreeMap<&Key, &Object> =
             found.iter().map(|found| (&found.key, *found)).collect();
         let rows = under_way.map_or(&[][..], |batch| &batch.rows);
@@ -170,6 +188,20 @@ impl Told {
         let told = self.newest;
         (newest < told)
             .then(|| format!("P8: somebody was told of revision {told}, and {newest} is there"))
+    }
+}
+
+impl Told {
+    /// What is deleted stays so.
+    fn back_again(&self, found: &[&Object]) -> Option<String> {
+        if self.deleted.is_empty() {
+            return None;
+        }
+        found.iter().find_map(|found| {
+            let uid = kinds::uid_of(&found.value).filter(|uid| self.deleted.contains(uid))?;
+            let Object { key, revision, .. } = found;
+            Some(format!("P8: {key} with UID {uid} was answered to be deleted, and revision {revision} is there"))
+        })
     }
 }
 
@@ -262,6 +294,27 @@ mod tests {
         let expected = "P8: somebody was told of revision 3, and 2 is there";
         says(differs(&deleted, &kept[..1], 2), expected);
         says(differs(&deleted, &kept, 3), "P8: nobody was told of /b, and revision 2 is there");
+    }
+
+    #[test]
+    fn what_was_answered_to_be_deleted_may_not_come_back_and_another_of_its_name_may() {
+        let of = |revision, uid: &str| {
+            object("/b", revision, &format!(r#"{{"metadata":{{"uid":"{uid}"}}}}"#))
+        };
+        let (one, other) = (of(2, "one"), of(4, "other"));
+        let there = [one.clone()];
+        let mut told = Told::of(&there, Revision(2));
+        assert_eq!(differs(&told, &there, 2), None);
+        told.answered_deleted("one".to_owned());
+        let expected = "P8: /b with UID one was answered to be deleted, and revision 2 is there";
+        says(differs(&told, &there, 2), expected);
+        assert_eq!(
+            told.shown(&Event::Delete { revision: Revision(3), previous: Arc::new(one) }),
+            None
+        );
+        let made = Event::Put { object: Arc::new(other.clone()), previous: None };
+        assert_eq!(told.shown(&made), None);
+        assert_eq!(differs(&told, &[other], 4), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!                                                        └─► pod cores on their nodes ─► effects ─► queue
 //! ```
 
+mod account;
 mod budgets;
 mod by_hand;
 mod evictions;
@@ -18,20 +19,20 @@ mod replaced;
 mod rest;
 mod shown;
 mod stranded;
+mod tasks;
 mod verdict;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::FutureExt;
 use http::Method;
 use rekindle_controllers::events::Recorder;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Refusal};
+use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, NodeSettings, Seen, Task, Work, Writer, kinds};
+use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::Watch;
-use rekindle_types::pods::{AnyPod, is_ready};
+use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde::Serialize;
@@ -42,13 +43,12 @@ use crate::availability::Availability;
 use crate::behaviour::{Behaviour, Behaviours, Unchosen};
 use crate::clocks::Clocks;
 use crate::error::SimError;
-use crate::faults::{Deed, Faults, Relief, WriteFate};
+use crate::faults::{Deed, Faults, Relief};
 use crate::script::Change;
 use crate::selected::Selected;
-use crate::server::{Figures, Power, Server};
+use crate::server::{Power, Server};
 use crate::timeline::{Counts, Timeline};
 use crate::trace::Trace;
-use crate::written::Written;
 use budgets::{Budgets, Watched};
 pub use by_hand::FieldValidation;
 use evictions::Sentences;
@@ -343,88 +343,6 @@ impl World {
         self.timeline.hold(until.since(BEGIN), self.availability.total(), counts);
     }
 
-    /// How many things came up by themselves so far: what a run costs.
-    pub const fn happened(&self) -> u64 {
-        self.happened
-    }
-
-    /// How many times containers were started again.
-    pub fn restarts(&self) -> u64 {
-        self.restarts_total
-    }
-
-    /// The same by pod and its UID.
-    pub const fn restarts_by_pod(&self) -> &BTreeMap<(NamespacedName, String), u64> {
-        &self.restarts
-    }
-
-    /// How many PodRestarts there were of each rung, by what became of them: a phase, or Pending.
-    pub fn rungs(&self) -> BTreeMap<Rung, BTreeMap<String, u64>> {
-        let mut counted: BTreeMap<Rung, BTreeMap<String, u64>> = BTreeMap::new();
-        for (rung, phase) in self.rungs.values() {
-            let phase = phase.map_or_else(|| "Pending".to_owned(), |phase| format!("{phase:?}"));
-            *counted.entry(*rung).or_default().entry(phase).or_default() += 1;
-        }
-        counted
-    }
-
-    /// Behaviours that chose no start of a container, by their numbers.
-    pub fn unused_behaviours(&self) -> Vec<usize> {
-        (0..self.behaviours.all.len())
-            .filter(|index| !self.behaviours_used.contains(index))
-            .collect()
-    }
-
-    /// Behaviours that say when containers are ready, and chose none that has a readiness probe, by their numbers.
-    pub fn unseen_readiness(&self) -> Vec<usize> {
-        let used = self.behaviours_used.difference(&self.behaviours_probed).copied();
-        used.filter(|index| self.behaviours.all[*index].concerns_readiness()).collect()
-    }
-
-    /// Ladders that selected no pod so far.
-    pub fn idle_ladders(&self) -> Vec<String> {
-        self.selected.idle()
-    }
-
-    /// What happened when.
-    pub const fn timeline(&self) -> &Timeline {
-        &self.timeline
-    }
-
-    /// From now on writes are counted by object.
-    pub(crate) fn count_by_object(&self) {
-        self.server.count_by_object();
-    }
-
-    /// What was written to each object since then.
-    pub(crate) fn written(&self) -> Written {
-        self.server.written()
-    }
-
-    /// What was asked of the API.
-    pub fn figures(&self) -> Figures {
-        self.server.figures()
-    }
-
-    /// What happened.
-    pub const fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
-    /// The first promise that did not hold.
-    pub fn broken_promise(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    /// All pods, and those of them that are Ready.
-    pub fn readiness(&self) -> (usize, usize) {
-        let pods = self.desk.view().of_kind(Kind::Pod).map(|(_, object)| object);
-        pods.fold((0, 0), |(all, ready), object| match object {
-            Object::Pod(pod) => (all + 1, ready + usize::from(is_ready(pod))),
-            _ => (all, ready),
-        })
-    }
-
     fn next_moment(&self) -> Option<Tick> {
         let coming = self.coming.keys().next().map(|(at, _)| *at);
         let due = self.desk.next_due().map(|due| self.clocks.controllers.when(due));
@@ -548,51 +466,6 @@ impl World {
         Ok(())
     }
 
-    fn carry_out(&mut self, task: Task) {
-        let writer = Writer::new(self.server.clone());
-        match task {
-            Task::Write(work, step) => {
-                let fate = self.faults.write_fate();
-                let ended = budgets::ended_by_rung(&work, &step.write);
-                let ended = ended.and_then(|pod| self.server.pod(&pod.name));
-                let tainted = evictions::ended_by_taint(&work, &step.write);
-                let tainted = tainted.and_then(|pod| self.server.pod(&pod.name));
-                let sent = match fate {
-                    WriteFate::Well | WriteFate::DoneUnsaid => {
-                        let forced = self.forced(&work, &step.write);
-                        let write = forced.as_ref().unwrap_or(&step.write);
-                        let sent = writer.carry_out(write).now_or_never();
-                        sent.expect("the server answers at once")
-                    }
-                    WriteFate::Lost => unknown(),
-                    WriteFate::Conflict => conflict(),
-                };
-                if let rekindle_controllers::Outcome::Stored(_)
-                | rekindle_controllers::Outcome::Done = &sent
-                {
-                    ended.into_iter().for_each(|pod| self.server.note_eviction(pod));
-                    tainted.into_iter().for_each(|pod| self.check_taint_eviction(&pod));
-                }
-                let outcome = match fate {
-                    WriteFate::DoneUnsaid => unknown(),
-                    WriteFate::Well | WriteFate::Lost | WriteFate::Conflict => sent,
-                };
-                self.trace.add(self.now, &format!("{work}: {}", outcome_name(&outcome)));
-                self.desk.settle(self.desk_now(), &work, &step, outcome);
-                self.check_evictions();
-                if let Work::Climb(_) = work {
-                    self.check_ladders();
-                }
-            }
-            Task::Record(event) => match self.records {
-                Records::Written => {
-                    writer.record(event).now_or_never().expect("the server answers at once");
-                }
-                Records::Counted => self.server.count_event(),
-            },
-        }
-    }
-
     fn later(&mut self, after: TickDuration, happening: Happening) {
         self.number += 1;
         self.coming.insert((self.now + after, self.number), happening);
@@ -621,24 +494,4 @@ fn id_of_pod(pod: &impl AnyPod) -> ObjectId {
 
 fn name_of(pod: &impl AnyPod) -> NamespacedName {
     NamespacedName::of(pod.metadata())
-}
-
-fn unknown() -> rekindle_controllers::Outcome {
-    rekindle_controllers::Outcome::Unknown { message: "injected fault".to_owned() }
-}
-
-fn conflict() -> rekindle_controllers::Outcome {
-    let message = "injected fault".to_owned();
-    rekindle_controllers::Outcome::Refused { refusal: Refusal::Conflict, message }
-}
-
-fn outcome_name(outcome: &rekindle_controllers::Outcome) -> String {
-    use rekindle_controllers::Outcome as Went;
-    match outcome {
-        Went::Stored(object) => format!("wrote {}", object.id()),
-        Went::Gone => "gone".to_owned(),
-        Went::Done => "done".to_owned(),
-        Went::Refused { message, .. } => format!("refused: {message}"),
-        Went::Unknown { message } => format!("unknown: {message}"),
-    }
 }

@@ -60,6 +60,11 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
                 Deed::User(Change::Patch(web(), json!({"metadata": {"labels": {"a": "b"}}})));
             ("P8", campaign(&[(60, labelled), (61, fails), (62, scaled())], Vec::new()))
         }
+        KnownBug::DeletedUnsynced => {
+            let fails = Deed::PowerLoss(Sync::Before);
+            let deleted = Deed::User(Change::Delete(web()));
+            ("P8", campaign(&[(61, fails), (62, deleted)], Vec::new()))
+        }
         KnownBug::InvalidHalfDone => {
             ("P9", campaign(&[(60, invalid("spec.replicas", -1))], Vec::new()))
         }
@@ -120,6 +125,7 @@ const fn said(bug: KnownBug) -> &'static str {
             "agents that die change the end of Pod default/once: \"Failed"
         }
         KnownBug::AnsweredUnsynced => "was answered, and revision",
+        KnownBug::DeletedUnsynced => "was answered to be deleted, and revision",
         KnownBug::ShownUnsynced => "was shown by the watch, and revision",
         KnownBug::RowsUnsynced => "/deployments.apps/default/web of revision",
         KnownBug::InvalidHalfDone => {

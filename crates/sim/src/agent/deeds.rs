@@ -1,0 +1,251 @@
+//! What an agent does for one of its pods, as its core asks for it, and what becomes of that.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use k8s_openapi::api::core::v1::PodStatus;
+use rekindle_pod::{
+    Action, ActionId, ContainerKey, Event, ImageSource, Journal, Outcome, ResourceDecision,
+    SandboxSeenState,
+};
+use rekindle_types::{ExitStatus, SandboxAttempt, Tick, TickDuration};
+
+use super::{Effect, Life, PodOnNode, Report, SIGKILL, Sandbox};
+use crate::behaviour::Behaviours;
+use crate::faults::{Fate, Faults, Room, error_of};
+use crate::known_bugs::KnownBug;
+
+impl PodOnNode {
+    /// Carries out all that the core asks for, until the agent dies of it.
+    pub(crate) fn act(
+        &mut self,
+        now: Tick,
+        run: &Behaviours,
+        since: Tick,
+        faults: &mut Faults,
+    ) -> Vec<Effect> {
+        let since = now.since(since);
+        let now = self.clock.shows(now);
+        let mut effects = Vec::new();
+        if self.waits_for_room() {
+            let journal = self.core.journal_again(now);
+            self.persist(journal, faults);
+        }
+        while let Some((id, action)) = self.core.poll_action() {
+            if faults.dies_here(&self.node) {
+                self.died = true;
+                return effects;
+            }
+            match faults.fate(&action) {
+                Fate::Well => self.carry_out(now, id, action, (run, since, faults), &mut effects),
+                Fate::Fails => {
+                    if let Action::StartContainer { key } = &action {
+                        self.failed_starts.insert(key.clone());
+                    }
+                    if let Action::RunHook { key, hook, limit } = &action {
+                        self.hook_begins(id, now, (key.clone(), *hook), *limit);
+                    }
+                    if let Action::SignalContainer { key } = &action {
+                        self.graces.signal(now, key);
+                    }
+                    let error = Err(error_of(&action));
+                    effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
+                }
+                Fate::DoneButFails => {
+                    let (error, first) = (error_of(&action), effects.len());
+                    self.leading_on.remove(&id);
+                    self.carry_out(now, id, action, (run, since, faults), &mut effects);
+                    for effect in &mut effects[first..] {
+                        if let Effect::Answer(_, _, result) = effect {
+                            *result = Err(error.clone());
+                        }
+                    }
+                }
+                Fate::NeverAnswered => {
+                    self.unanswered.insert(id);
+                    let first = effects.len();
+                    self.carry_out(now, id, action, (run, since, faults), &mut effects);
+                    let done = effects.split_off(first);
+                    effects.extend(
+                        done.into_iter().filter(
+                            |effect| !matches!(effect, Effect::Answer(_, of, _) if *of == id),
+                        ),
+                    );
+                    self.leading_on.remove(&id);
+                }
+                Fate::Late(late) => {
+                    let first = effects.len();
+                    self.carry_out(now, id, action, (run, since, faults), &mut effects);
+                    for effect in &mut effects[first..] {
+                        if let Effect::Answer(after, _, _) = effect {
+                            *after = *after + late;
+                        }
+                    }
+                }
+            }
+        }
+        // while something is on its way that brings another status at once, this one would only stand in its way
+        if self.leading_on.is_empty() || effects.iter().any(|e| matches!(e, Effect::Finished)) {
+            let status = self.unwritten.take();
+            effects.splice(0..0, status.map(Effect::Status));
+        }
+        effects
+    }
+
+    pub(super) fn carry_out(
+        &mut self,
+        now: Tick,
+        id: ActionId,
+        action: Action,
+        (run, since, faults): (&Behaviours, TickDuration, &Faults),
+        effects: &mut Vec<Effect>,
+    ) {
+        let answer =
+            |millis, outcome| Effect::Answer(TickDuration::from_millis(millis), id, Ok(outcome));
+        match action {
+            Action::Persist(journal) => self.persist(*journal, faults),
+            Action::MountVolumes | Action::RefreshVolumes => {
+                self.leading_on.insert(id);
+                effects.push(answer(1, Outcome::Done));
+            }
+            Action::SetUpSandbox { attempt, refresh: _ } => {
+                self.leading_on.insert(id);
+                effects.push(answer(40, self.set_up(attempt)));
+            }
+            Action::TearDownSandbox { attempt } => {
+                if faults.bug != Some(KnownBug::SandboxLeaked) {
+                    self.tear_down(now, attempt);
+                }
+                effects.push(answer(20, Outcome::Done));
+            }
+            Action::PullImage { image, .. } | Action::FetchImage { image, .. } => {
+                self.leading_on.insert(id);
+                let here = ImageSource::AlreadyPresent;
+                effects.push(answer(1, Outcome::ImagePresent { image_id: image, source: here }));
+            }
+            Action::CreateContainer { key, target: _ } => {
+                self.leading_on.insert(id);
+                effects.push(answer(1, self.create(key)));
+            }
+            Action::StartContainer { key } => {
+                self.leading_on.insert(id);
+                effects.extend(self.start(now, id, &key, (run, since, faults)));
+            }
+            Action::SignalContainer { key } => {
+                effects.extend(self.signal(now, key, run, faults));
+                effects.push(answer(1, Outcome::Done));
+            }
+            Action::KillContainer { key } => {
+                let runs = matches!(self.containers.get(&key), Some(Life::Running { .. }));
+                self.tally.kills += u64::from(runs);
+                let killed = ExitStatus::Signal { signal: SIGKILL };
+                effects.push(Effect::Ends(TickDuration::from_millis(1), key, killed));
+                effects.push(answer(1, Outcome::Done));
+            }
+            Action::RemoveContainer { key } => {
+                self.containers.remove(&key);
+                self.hooks.forget(|of| *of == key);
+                effects.push(answer(1, Outcome::Done));
+            }
+            Action::RunProbe { key, probe, timeout } => {
+                effects.push(self.probe(now, id, (&key, probe), timeout, (run, faults.bug)));
+            }
+            Action::RunHook { key, hook, limit } => {
+                effects.extend(self.run_hook(now, id, (key, hook), limit, (run, faults)));
+            }
+            Action::UpdateSandbox { .. } | Action::UpdateContainer { .. } => {
+                effects.push(answer(1, Outcome::Done));
+            }
+            Action::RequestResources(request) => {
+                let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
+                self.core.handle(now, Event::ResourcesDecided { ticket, decision });
+            }
+            Action::WriteStatus(status) => {
+                let status = self.said(*status, faults.bug);
+                self.check_status(&status);
+                self.unwritten = Some(Box::new(status));
+            }
+            Action::EmitEvent(event) => {
+                self.check_event(&event);
+                effects.push(Effect::Event(event));
+            }
+            Action::ReportRestart { id, phase, message, at } => {
+                effects.push(Effect::Report(Report { id, phase, message, at }));
+            }
+            Action::Finish => effects.push(Effect::Finished),
+        }
+    }
+
+    pub(super) fn persist(&mut self, journal: Journal, faults: &Faults) {
+        match faults.room() {
+            Room::Enough => {
+                self.journal = Some(journal);
+                self.core.go_on();
+            }
+            Room::None => self.core.hold_up(),
+        }
+    }
+
+    /// Whether it goes on only when its journal can be written.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.core.is_held_up()
+    }
+
+    pub(super) fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {
+        let ip = IpAddr::V4(Ipv4Addr::from_bits(self.address));
+        if !self.sandboxes.contains_key(&attempt) {
+            let of = self.pod.metadata.uid.clone().unwrap_or_default();
+            let state = SandboxSeenState::Ready;
+            self.sandboxes.insert(attempt, Sandbox { ip, of, state });
+            self.tally.sandboxes += 1;
+        }
+        self.check_sandbox(attempt);
+        Outcome::SandboxReady { ips: vec![ip] }
+    }
+
+    /// Nothing of a pod may run in what was made for another (P1).
+    pub(super) fn check_sandbox(&mut self, attempt: SandboxAttempt) {
+        let own = self.pod.metadata.uid.as_deref();
+        let other = self.sandboxes.get(&attempt).filter(|sandbox| Some(sandbox.of.as_str()) != own);
+        if let Some(other) = other.map(|sandbox| sandbox.of.clone()) {
+            self.breaks(|| {
+                format!(
+                    "P1: it uses sandbox {}, which was made for the pod with UID {other}",
+                    attempt.0
+                )
+            });
+        }
+    }
+
+    /// Takes a sandbox away, and what runs in it.
+    pub(super) fn tear_down(&mut self, now: Tick, attempt: SandboxAttempt) {
+        let gone = self.sandboxes.remove(&attempt);
+        self.torn_down = gone.map(|gone| (attempt, gone)).or_else(|| self.torn_down.take());
+        let inside: Vec<ContainerKey> =
+            self.running().filter(|key| key.sandbox == attempt).cloned().collect();
+        for key in inside {
+            self.ended(now, &key, ExitStatus::Signal { signal: SIGKILL });
+            self.pauses.ended_with_sandbox(&key);
+        }
+        self.containers.retain(|key, _| key.sandbox != attempt);
+        self.hooks.forget(|key| key.sandbox == attempt);
+    }
+
+    /// What a status says must be so.
+    pub(super) fn check_status(&mut self, status: &PodStatus) {
+        let newest = |name: &str| self.newest_start(name).cloned();
+        let broken = self.hooks.check_status(&self.pod, status, newest);
+        let mut shown = std::mem::take(&mut self.shown);
+        let broken = broken.or_else(|| shown.check_status(status, |name| self.running_start(name)));
+        self.shown = shown;
+        let broken = broken.or_else(|| self.last_ends.check_status(&self.pod, status));
+        broken.into_iter().for_each(|broken| self.breaks(|| broken));
+    }
+
+    /// And what an event says.
+    pub(super) fn check_event(&mut self, event: &rekindle_pod::PodEvent) {
+        let mut probed = std::mem::take(&mut self.probed);
+        let broken = probed.check_event(&self.pod, event, |name| self.running_start(name));
+        self.probed = probed;
+        broken.into_iter().for_each(|broken| self.breaks(|| broken));
+    }
+}

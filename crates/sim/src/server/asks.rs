@@ -1,0 +1,262 @@
+//! Requests to the API, and what is noted of its answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use k8s_openapi::api::core::v1::Pod;
+use rekindle_api::auth::Identity;
+use rekindle_api::{Answer, Outcome, Request};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went};
+use rekindle_operator::{Status, Transport, stored_from_json};
+use serde_json::{Value, json};
+
+use super::{Answered, Inner, Power, Server};
+use crate::kinds;
+use crate::known_bugs::KnownBug;
+
+impl Server {
+    /// One request and its answer.
+    pub(crate) fn call(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Vec<u8>,
+    ) -> (u16, Bytes) {
+        let Answered { code, body, warnings: _ } = self.ask(method, path, kind, body);
+        (code, body)
+    }
+
+    /// The same, with what the API warns of.
+    pub(crate) fn ask(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Answered {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let evicted = path.strip_suffix("/eviction").and_then(|pod| self.pod_at(pod));
+        let mut inner = self.inner();
+        let request = Request {
+            path: path.to_owned(),
+            query: query.to_owned(),
+            accept: String::new(),
+            content_type: kind.to_owned(),
+            body: body.into(),
+            identity: Identity::clone(&self.identity),
+            now: inner.now,
+            method,
+        };
+        if request.method == Method::POST {
+            self.entropy.asked(&request.path, &request.body);
+        }
+        let answer: Option<Answer> = match self.api.handle(&request) {
+            Outcome::Answer(answer) => Some(answer),
+            Outcome::Write(mut write) => {
+                inner.commit_begins();
+                // a commit that fails answers the writes that it was for
+                let is_lost =
+                    inner.committer.commit_pending().is_err() && inner.power == Power::Failing;
+                if is_lost {
+                    inner.power = Power::Lost;
+                }
+                let unsynced = if is_lost { inner.answer_unsynced() } else { None };
+                unsynced.or_else(|| write.try_answer())
+            }
+            Outcome::Watch(_)
+            | Outcome::Log(_)
+            | Outcome::Stream(_)
+            | Outcome::Node(_)
+            | Outcome::ResourceMetrics(_)
+            | Outcome::Metrics => None,
+        };
+        let Some(Answer { code, body, warnings, .. }) = answer else {
+            return Answered { code: 501, body: Bytes::new(), warnings: Vec::new() };
+        };
+        let code = code.as_u16();
+        let is_write = !is_question(&request);
+        if code < 300 {
+            inner.evicted.extend(evicted);
+        }
+        match (code < 300 && is_write, request.method == Method::DELETE) {
+            (true, true) => self.note_deletion(&mut inner, &body),
+            (true, false) => self.note_answer(&mut inner, &body),
+            (false, _) => {}
+        }
+        let figures = &mut inner.figures;
+        match (code < 300, is_write) {
+            (true, true) => {
+                let is_event = is_of_events(&request.path);
+                figures.writes += 1;
+                figures.events += u64::from(is_event);
+                if let Some(written) = inner.written.as_mut().filter(|_| !is_event) {
+                    written.note(&request.path, request.now);
+                }
+            }
+            (false, true) => figures.refused += 1,
+            (_, false) => {}
+        }
+        Answered { code, body, warnings }
+    }
+
+    /// A write is granted with this answer.
+    fn note_answer(&self, inner: &mut Inner, body: &Bytes) {
+        let Some(told) = &mut inner.told else { return };
+        let Some((key, revision)) = self.kinds.place_of(body) else { return };
+        let wrong = match self.api.store().get(key.as_str()) {
+            Some(_) => told.answered(key, revision, body),
+            None => {
+                told.answered_of_gone(key, revision, body);
+                None
+            }
+        };
+        inner.broken = inner.broken.take().or(wrong);
+    }
+
+    /// A deletion is granted with this answer. A Status says that the object is gone; an object is as it was, or as it is until it goes.
+    fn note_deletion(&self, inner: &mut Inner, body: &Bytes) {
+        let Some(told) = &mut inner.told else { return };
+        let is_there = |uid: &String| {
+            let place = self.kinds.place_of(body);
+            let stored = place.and_then(|(key, _)| self.api.store().get(key.as_str()));
+            stored.is_some_and(|stored| kinds::uid_of(&stored.value).as_ref() == Some(uid))
+        };
+        let gone = kinds::uid_of_gone(body);
+        let gone = gone.or_else(|| kinds::uid_of(body).filter(|uid| !is_there(uid)));
+        gone.into_iter().for_each(|uid| told.answered_deleted(uid));
+    }
+
+    /// The pod of a path such as `/api/v1/namespaces/default/pods/web-0`.
+    fn pod_at(&self, path: &str) -> Option<Arc<Pod>> {
+        let (namespace, name) = path.strip_prefix("/api/v1/namespaces/")?.split_once("/pods/")?;
+        self.pod(&NamespacedName::new(namespace, name))
+    }
+
+    fn carry(&self, request: http::Request<Vec<u8>>) -> (u16, Bytes) {
+        let (parts, body) = request.into_parts();
+        let kind = parts.headers.get("content-type").and_then(|kind| kind.to_str().ok());
+        self.call(parts.method, &parts.uri.to_string(), kind.unwrap_or_default(), body)
+    }
+
+    /// The object of an answer as the API holds it: its text is the very one that is stored.
+    fn answered(&self, kind: Kind, body: &Bytes) -> Option<Object> {
+        let name = kinds::name_of(body)?;
+        let stored = self.api.store().get(&self.kinds.key(&ObjectId::new(kind, name))?)?;
+        if stored.value.as_ptr() != body.as_ptr() {
+            return None;
+        }
+        self.read(&stored)
+    }
+}
+
+impl Inner {
+    /// What an API answers that does not wait for the disk; only the bugs [`KnownBug::AnsweredUnsynced`] and
+    /// [`KnownBug::DeletedUnsynced`] do that.
+    fn answer_unsynced(&self) -> Option<Answer> {
+        let mut rows = self.disk.under_way()?.rows.into_iter();
+        match self.bug {
+            Some(KnownBug::AnsweredUnsynced) => {
+                let written = rows.find_map(|row| row.after)?;
+                Some(Answer::json(StatusCode::OK, written.value.clone()))
+            }
+            Some(KnownBug::DeletedUnsynced) => {
+                let gone = rows.find(|row| row.after.is_none())?.before?;
+                let uid = kinds::uid_of(&gone.value)?;
+                let status =
+                    json!({"kind": "Status", "status": "Success", "details": {"uid": uid}});
+                Some(Answer::json(StatusCode::OK, status.to_string()))
+            }
+            Some(_) | None => None,
+        }
+    }
+
+    /// The commit is told when it is the one in which power is lost.
+    fn commit_begins(&mut self) {
+        match self.power_fails.take() {
+            Some((0, sync)) if self.power == Power::On => {
+                self.disk.lose_power(sync);
+                self.power = Power::Failing;
+            }
+            Some((left, sync)) => self.power_fails = Some((left.saturating_sub(1), sync)),
+            None => {}
+        }
+    }
+}
+
+impl Transport for Server {
+    async fn send(&self, request: http::Request<Vec<u8>>) -> rekindle_operator::Answer {
+        let is_event = is_of_events(request.uri().path());
+        let (code, body) = self.carry(request);
+        if code < 300 {
+            // nobody reads an event that was written, and they are most of what is
+            let object = match is_event {
+                true => Ok(Value::Null),
+                false => serde_json::from_slice(&body),
+            };
+            return match object {
+                Ok(object) => rekindle_operator::Answer::Object(object),
+                Err(error) => rekindle_operator::Answer::Unknown(format!("answer {code}: {error}")),
+            };
+        }
+        match serde_json::from_slice::<Status>(&body) {
+            Ok(status) => rekindle_operator::Answer::Refused(Box::new(status)),
+            Err(error) => rekindle_operator::Answer::Unknown(format!("answer {code}: {error}")),
+        }
+    }
+
+    async fn store(&self, kind: Kind, request: http::Request<Vec<u8>>) -> Went {
+        let (code, body) = self.carry(request);
+        if code < 300 {
+            return match self.answered(kind, &body) {
+                Some(object) => Went::Stored(object),
+                None => stored_from_json(kind, &body),
+            };
+        }
+        match serde_json::from_slice::<Status>(&body) {
+            Ok(status) => rekindle_operator::refused(status),
+            Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
+        }
+    }
+}
+
+/// A request that changes nothing, whatever is answered.
+fn is_question(request: &Request) -> bool {
+    let is_tried = request.query.split('&').any(|option| option == "dryRun=All");
+    request.method == Method::GET || is_tried
+}
+
+/// Whether a path is one of Events: its resource says so, and not a name that begins in the same way.
+fn is_of_events(path: &str) -> bool {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    let group_and_version = match segments.next() {
+        Some("api") => 1,
+        Some("apis") => 2,
+        Some(_) | None => return false,
+    };
+    let of_version: Vec<&str> = segments.skip(group_and_version).collect();
+    let resource = match of_version.as_slice() {
+        ["namespaces", _, resource, ..] | [resource, ..] => *resource,
+        [] => return false,
+    };
+    resource == "events"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_by_the_resource_and_not_by_a_name() {
+        let cases = [
+            ("/api/v1/namespaces/default/events", true),
+            ("/api/v1/namespaces/default/events/web.17", true),
+            ("/apis/events.k8s.io/v1/namespaces/default/events/web.17", true),
+            ("/api/v1/events", true),
+            ("/api/v1/namespaces/default/pods/events-0", false),
+            ("/api/v1/namespaces/default/pods/events/status", false),
+            ("/apis/apps/v1/namespaces/events/deployments/events", false),
+            ("/api/v1/namespaces/events", false),
+            ("/api/v1/nodes/events-1", false),
+            ("/healthz", false),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(is_of_events(path), expected, "{path}");
+        }
+    }
+}
