@@ -103,6 +103,8 @@ pub enum Deed {
     Delete(ObjectId, Propagation),
     /// A user deletes a pod; the number is taken modulo the pods.
     DeletePod(u64),
+    /// A user forces a pod out of the API, and does not wait for its node: a grace period of 0.
+    ForcePod(u64),
     /// A user evicts a pod.
     EvictPod(u64),
     /// A user asks for a restart of a pod.
@@ -158,6 +160,7 @@ impl Deed {
             | Self::Invalid(_)
             | Self::Delete(..)
             | Self::DeletePod(_)
+            | Self::ForcePod(_)
             | Self::EvictPod(_)
             | Self::RestartPod(..)
             | Self::RestartContainer(_)

@@ -94,9 +94,7 @@ impl Outcome {
         let others = pods.len().saturating_sub(MOST_SHOWN);
         let most = pods.iter().take(MOST_SHOWN).map(|(pod, count)| format!("{pod} {count}"));
         let mut most = most.collect::<Vec<_>>().join(", ");
-        if others > 0 {
-            most.push_str(&format!(", and {others} more pods"));
-        }
+        most.push_str(&and_more(others));
         Some(most).filter(|most| !most.is_empty())
     }
 
@@ -193,4 +191,24 @@ fn spans(timeline: &Timeline) -> Value {
         "apiWrites": row(|span| span.writes),
         "apiEvents": row(|span| span.events),
     })
+}
+
+/// The pods that are not told one by one.
+fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => ", and 1 more pod".to_owned(),
+        _ => format!(", and {others} more pods"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_more_pod_is_one_pod() {
+        let said = [0, 1, 2].map(and_more);
+        assert_eq!(said, ["", ", and 1 more pod", ", and 2 more pods"]);
+    }
 }

@@ -120,7 +120,7 @@ impl Scenario {
             return Err(wrong("kind", "one document of kind Scenario is wanted, no more, no less"));
         };
         let read: Document = serde_path_to_error::deserialize(script)
-            .map_err(|error| wrong(&error.path().to_string(), &error.inner().to_string()))?;
+            .map_err(|error| wrong(&error.path().to_string(), &said(error.inner())))?;
         if read.api_version != "rekindle.dev/v1alpha1" {
             return Err(wrong("apiVersion", "Scenario is in rekindle.dev/v1alpha1"));
         }
@@ -269,6 +269,19 @@ fn without_annotated_ladders(object: &Value) -> Value {
     object
 }
 
+/// What a reader says, with its types of numbers in words that everybody knows.
+fn said(error: &serde_json::Error) -> String {
+    let (says, expected) = match error.to_string() {
+        text if text.ends_with("expected u8") => (text, "a whole number from 0 to 255"),
+        text if text.ends_with("expected u32") || text.ends_with("expected usize") => {
+            (text, "a whole number, 0 or more")
+        }
+        text => return text,
+    };
+    let says = says.rsplit_once(' ').map_or("", |(says, _)| says);
+    format!("{says} {expected}")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -284,6 +297,20 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_by_its_path() {
         let cases = [
+            (
+                json!({"for": "1h", "nodes": "two"}),
+                "spec.nodes: invalid type: string \"two\", expected a whole number",
+            ),
+            (
+                json!({"for": "1h", "behaviours": [{"exits": {"code": 256}}]}),
+                "spec.behaviours[0].exits.code: invalid value: integer `256`, expected a whole number from 0 to 255",
+            ),
+            (
+                json!({"for": "1h", "changes": [
+                    {"at": "1m", "scale": {"kind": "Deployment", "name": "a", "replicas": -1}},
+                ]}),
+                "spec.changes[0].scale.replicas: invalid value: integer `-1`, expected a whole number, 0 or more",
+            ),
             (json!({}), "spec: missing field `for`"),
             (json!({"for": "soon"}), "spec.for: \"soon\" is no duration"),
             (json!({"for": "0s"}), "spec.for: give more than nothing"),
@@ -333,7 +360,7 @@ mod tests {
                 json!({"for": "1h", "changes": [
                     {"at": "1m", "scale": {"kind": "Pod", "name": "a", "replicas": 1}},
                 ]}),
-                "spec.changes[0].scale.kind: Pod cannot be scaled",
+                "spec.changes[0].scale.kind: Pod cannot be scaled; Deployment, ReplicaSet,",
             ),
             (
                 json!({"for": "1h", "behaviours": [{"nodes": ["node-7"]}]}),

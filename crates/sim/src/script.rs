@@ -264,7 +264,7 @@ impl ChangeAt {
                 let kind = kind.ok_or_else(|| {
                     wrong(
                         &format!("{path}.scale.kind"),
-                        &format!("{} cannot be scaled", scale.kind),
+                        &format!("{} cannot be scaled; Deployment, ReplicaSet, ReplicationController and StatefulSet can", scale.kind),
                     )
                 })?;
                 let patch = json!({"spec": {"replicas": scale.replicas}});

@@ -12,10 +12,10 @@ use crate::script::Change;
 
 impl Draw {
     pub(super) fn users(&mut self, campaign: &mut Campaign) {
-        for _ in 0..self.index(10) {
+        for _ in 0..self.index(12) {
             let at = self.moment();
             let pick = self.entropy.next();
-            let deed = match self.index(9) {
+            let deed = match self.index(11) {
                 0 => self.scale(campaign),
                 1 | 2 => self.roll(campaign),
                 3 => Deed::DeletePod(pick),
@@ -25,6 +25,8 @@ impl Draw {
                     rung => Deed::RestartPod(pick, rung),
                 },
                 7 => self.delete(campaign),
+                8 => Deed::RestartContainer(pick),
+                9 => Deed::ForcePod(pick),
                 _ => self.invalid(),
             };
             campaign.deeds.push((at, deed));

@@ -39,6 +39,12 @@ impl Draw {
         }
         if self.once_in(2) {
             objects.push(self.ladder("web-0"));
+            if self.once_in(4) {
+                // two for the same pods: which of them has no effect is said, and not in the middle of what the other does
+                let mut other = self.ladder("web-0");
+                other["metadata"]["name"] = json!("other");
+                objects.push(other);
+            }
         }
         for app in ["db", "agent", "solo-0"] {
             if self.once_in(5) {

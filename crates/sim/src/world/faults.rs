@@ -171,6 +171,7 @@ impl World {
             }
             Deed::Delete(id, propagation) => self.delete(&id, propagation),
             Deed::DeletePod(pick) => self.ask(pick, deletion),
+            Deed::ForcePod(pick) => self.force(pick),
             Deed::EvictPod(pick) if self.faults.bug == Some(KnownBug::BudgetIgnored) => {
                 self.ask(pick, deletion);
             }
@@ -228,6 +229,14 @@ impl World {
         let (code, _) = self.call(method.clone(), &path, "application/json", &body);
         self.trace.add(self.now, &format!("a user asks {method} {path}: {code}"));
         self.check_evictions();
+    }
+
+    /// Another pod may take its place while it runs: that is what was asked for.
+    fn force(&mut self, pick: u64) {
+        let pods = self.server.pods();
+        let uid = picked(pick, &pods).and_then(|pod| pod.metadata.uid.clone());
+        uid.into_iter().for_each(|uid| self.keepers.give_up(uid));
+        self.ask(pick, |id, _| (Method::DELETE, path(id, ""), json!({"gracePeriodSeconds": 0})));
     }
 
     /// The name of a container of the pod that this number picks.

@@ -54,7 +54,8 @@ pub(super) struct Keepers {
     unregistered: BTreeSet<String>,
     /// Nodes of which somebody vouches that nothing runs there.
     vouched: BTreeSet<String>,
-    /// Pods that were on such a node, or on one that had no Node, by UID: others take their places though they may run.
+    /// Pods that were on such a node, or on one that had no Node, or were forced out of the API, by UID: others take their places though
+    /// they may run.
     given_up: BTreeSet<String>,
     /// Nobody does anything any more.
     is_over: bool,
@@ -69,9 +70,14 @@ impl Keepers {
         self.unregistered.remove(node);
     }
 
-    /// Whether a pod may still run when others take its place: a user said that nothing of its node does.
+    /// Whether a pod may still run when others take its place: a user said that nothing of its node does, or did not wait for it.
     pub(super) fn gave_up(&self, uid: &str) -> bool {
         self.given_up.contains(uid)
+    }
+
+    /// A user does not wait for its end.
+    pub(super) fn give_up(&mut self, uid: String) {
+        self.given_up.insert(uid);
     }
 }
 

@@ -40,7 +40,7 @@ fn the_same_seed_gives_the_same_trace_under_faults() {
 #[test]
 fn where_only_agents_die_everything_ends_as_without_it_and_nothing_is_started_more_often() {
     let mut have_crashing_containers = 0;
-    for seed in [40, 44, 48] {
+    for seed in [40, 44, 52, 56] {
         let campaign = Campaign::of_seed(seed);
         assert!(campaign.has_crashes_only());
         let crashes = campaign.behaviours.iter().any(|behaviour| behaviour.until.is_some());
@@ -229,6 +229,18 @@ fn survives(deeds: &[(u64, Deed)]) {
     let crashes =
         Behaviour { match_labels: labels, exits: Some(exits), until, ..Behaviour::default() };
     passes(&campaign(deeds, vec![crashes]));
+}
+
+#[test]
+fn a_pod_that_is_forced_out_of_the_api_ends_and_another_takes_its_place() {
+    let before = Sync::Before;
+    for pod in 0..3 {
+        survives(&[(60, Deed::ForcePod(pod)), (61, Deed::CrashAgent(0))]);
+        survives(&[(60, Deed::RestartPod(pod, Rung::Pod)), (60, Deed::ForcePod(pod))]);
+        survives(&[(60, Deed::PowerLoss(before)), (60, Deed::ForcePod(pod))]);
+    }
+    let lost = Deed::LoseNode(0, TickDuration::from_secs(120));
+    survives(&[(60, lost), (70, Deed::ForcePod(0))]);
 }
 
 #[test]
