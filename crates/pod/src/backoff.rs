@@ -106,13 +106,16 @@ impl ImageBackoff {
     /// A pull failed now; when the next one may be tried.
     pub(crate) fn failed(&mut self, now: Tick) -> Tick {
         let delay = match self.last {
-            Some((delay, at)) if now.since(at) <= IMAGE_MAX.saturating_mul(2) => {
-                delay.saturating_mul(2).min(IMAGE_MAX)
-            }
+            Some((delay, _)) if !self.is_over(now) => delay.saturating_mul(2).min(IMAGE_MAX),
             Some(_) | None => IMAGE_INITIAL,
         };
         self.last = Some((delay, now));
         now + delay
+    }
+
+    /// A failure now would begin a new series.
+    pub(crate) fn is_over(&self, now: Tick) -> bool {
+        self.last.is_none_or(|(_, at)| now.since(at) > IMAGE_MAX.saturating_mul(2))
     }
 }
 

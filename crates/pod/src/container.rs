@@ -20,7 +20,7 @@ use rekindle_types::{
     TickDuration,
 };
 
-use crate::backoff::{CrashBackoff, ImageBackoff, Task};
+use crate::backoff::{CrashBackoff, Task};
 use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
 use crate::health::{Health, HookRun};
 use crate::journal::{ContainerRecord, EndedContainer, Gate, Halt, HealthRecord, Standing};
@@ -67,7 +67,7 @@ pub(crate) enum State {
     /// There is no process and none on the way.
     Idle(Hold),
     /// Its image is being made sure of.
-    Pulling { action: ActionId },
+    Pulling { step: PullStep },
     /// It is being prepared.
     Creating { action: ActionId },
     /// It is prepared, and the start is due or held after a failure.
@@ -76,6 +76,17 @@ pub(crate) enum State {
     Starting { made: Made, action: ActionId, halted: Option<Tick> },
     /// Its process runs.
     Running { made: Made, started_at: Tick, health: Health, stop: Option<Stop> },
+}
+
+/// How an image is made sure of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PullStep {
+    /// It is looked for on the node.
+    Look(ActionId),
+    /// It is on its way.
+    Fetch(ActionId),
+    /// It is on its way for another container of the pod: it is looked for again when that has an answer.
+    Await,
 }
 
 /// What keeps an idle container from its next start.
@@ -155,7 +166,6 @@ pub(crate) enum StopStep {
 pub(crate) struct Image {
     /// Its id, once it was here in this agent's time.
     pub(crate) known: Option<String>,
-    pub(crate) backoff: ImageBackoff,
     /// Which image is being made sure of: its own, then those of its volumes.
     pub(crate) number: usize,
     /// Whether they were made sure of for the start to come.

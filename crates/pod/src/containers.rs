@@ -8,7 +8,7 @@ use rekindle_types::{Exit, ExitStatus, Tick};
 use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::Role;
-use crate::container::{Checked, Complaint, FollowUp, Hold, Made, State, StopReason};
+use crate::container::{Checked, Complaint, FollowUp, Hold, Made, PullStep, State, StopReason};
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ActionError, ActionErrorKind, Outcome};
 use crate::health::Health;
@@ -56,6 +56,7 @@ impl PodCore {
                 }
             },
             State::Created { start, .. } if start.is_due(now) => self.start(place),
+            State::Pulling { step: PullStep::Await } => self.look_again(place),
             State::Created { .. }
             | State::Pulling { .. }
             | State::Creating { .. }

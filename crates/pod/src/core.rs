@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::container::{Container, Round};
 use crate::containers::Clearance;
 use crate::event::{ActionError, Event, Outcome};
+use crate::failed_pulls::FailedPulls;
 use crate::journal::{
     EndingRecord, Journal, RestartCause, RestartRecord, RestartResult, SupersededRestart,
     VolumesRecord,
@@ -54,6 +55,8 @@ pub struct PodCore {
     pub(crate) start_time: Tick,
     /// In the order of the blueprint.
     pub(crate) containers: Vec<Container>,
+    /// The pulls that failed.
+    pub(crate) failed_pulls: FailedPulls,
     /// Containers that nobody wants any more.
     pub(crate) clearance: BTreeMap<ContainerKey, Clearance>,
     pub(crate) restart: Option<RestartRecord>,
@@ -137,6 +140,7 @@ impl PodCore {
             now,
             config,
             containers: containers.collect(),
+            failed_pulls: FailedPulls::default(),
             blueprint,
             lifecycle: Lifecycle::Recovering { ending: journal.ending.clone(), early: Vec::new() },
             volumes: match journal.volumes {
@@ -484,6 +488,10 @@ impl PodCore {
     }
 
     pub(crate) fn begin_round(&mut self, round: Round) {
+        match round {
+            Round::Afresh | Round::GoesOn => self.let_go_of_pulls(None),
+            Round::ByRule | Round::NewSandbox => {}
+        }
         for container in &mut self.containers {
             container.begin_round(round, self.now, self.config.max_container_restart_period);
         }

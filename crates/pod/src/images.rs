@@ -7,18 +7,19 @@
 //! Pulling is recorded and it is fetched. Whether an image has a registry (the built-in ones have none) is for the driver
 //! to know.
 //!
-//! The image of a volume is made sure of like the container's own, after it, for each container that mounts it; it shares the
-//! container's backoff, and its failures are the container's.
+//! The image of a volume is made sure of like the container's own, after it, for each container that mounts it; its failures are
+//! the container's. An image that several containers have is fetched once: the others wait for the one that does, and when it cannot be had
+//! they are held with it ([`failed_pulls`](crate::failed_pulls)).
 //!
 //! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time. ErrImageNeverPull is looked
 //! at again after 1 s doubling to 10 s, as somebody may load the image; InvalidImageName waits for another spec.
 
-use rekindle_types::TickDuration;
 use rekindle_types::reasons::waiting;
+use rekindle_types::{ContainerName, TickDuration};
 
 use crate::action::Action;
 use crate::blueprint::Definition;
-use crate::container::{Checked, Complaint, Hold, State};
+use crate::container::{Checked, Complaint, Hold, PullStep, State};
 use crate::core::PodCore;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
 use crate::key::ActionId;
@@ -49,9 +50,59 @@ impl PodCore {
             policy: definition.pull_policy,
         };
         let action = self.outbox.act(action, Pending::Pull(place));
-        self.containers[place].state = State::Pulling { action };
+        self.containers[place].state = State::Pulling { step: PullStep::Look(action) };
         self.status_changed = true;
         self.moved = true;
+    }
+
+    /// It waits for a pull that another container has begun: when that is over, it looks for the image anew.
+    pub(crate) fn look_again(&mut self, place: usize) {
+        if !self.is_fetched(&self.under_way(place).image) {
+            self.look_for(place);
+        }
+    }
+
+    /// A container of the pod has the image fetched.
+    fn is_fetched(&self, image: &str) -> bool {
+        self.containers.iter().any(|container| match container.state {
+            State::Pulling { step: PullStep::Fetch(_) } => {
+                container.definition.about_image(container.image.number).image == image
+            }
+            State::Pulling { step: PullStep::Look(_) | PullStep::Await }
+            | State::Idle(_)
+            | State::Creating { .. }
+            | State::Created { .. }
+            | State::Starting { .. }
+            | State::Running { .. } => false,
+        })
+    }
+
+    /// The image is not here: it is fetched, unless that is under way or has just failed.
+    fn image_is_missing(&mut self, place: usize) {
+        let image = self.under_way(place).image;
+        if self.is_fetched(&image) {
+            self.containers[place].state = State::Pulling { step: PullStep::Await };
+        } else if let Some((until, error)) = self.failed_pulls.held(&image, self.now) {
+            let message = texts::image_back_off(&image, Some(error));
+            self.containers[place].state = State::Idle(Hold::Image { shown_at: None, until });
+            self.complain_of_held_image(place, message);
+        } else {
+            self.fetch(place);
+        }
+    }
+
+    /// Pulls that failed need not wait any more, of the images of all containers or of one.
+    pub(crate) fn let_go_of_pulls(&mut self, of: Option<&ContainerName>) {
+        let now = self.now;
+        for container in &self.containers {
+            let definition = &container.definition;
+            if of.is_none_or(|name| *name == definition.name) {
+                self.failed_pulls.let_go(&definition.image, now);
+                for volume in &definition.volume_images {
+                    self.failed_pulls.let_go(&volume.image, now);
+                }
+            }
+        }
     }
 
     /// The image is to be fetched.
@@ -60,7 +111,7 @@ impl PodCore {
         let pulling = texts::pulling(&definition);
         let action = Action::FetchImage { container: definition.name, image: definition.image };
         let action = self.outbox.act(action, Pending::Pull(place));
-        self.containers[place].state = State::Pulling { action };
+        self.containers[place].state = State::Pulling { step: PullStep::Fetch(action) };
         self.emit(pulling);
     }
 
@@ -71,7 +122,8 @@ impl PodCore {
         result: Result<Outcome, ActionError>,
     ) {
         match self.containers[place].state {
-            State::Pulling { action } if action == id => {}
+            State::Pulling { step: PullStep::Look(action) | PullStep::Fetch(action) }
+                if action == id => {}
             State::Idle(_)
             | State::Pulling { .. }
             | State::Creating { .. }
@@ -93,7 +145,7 @@ impl PodCore {
                     self.images_are_here(place);
                 }
             }
-            Ok(Outcome::ImageToFetch) => self.fetch(place),
+            Ok(Outcome::ImageToFetch) => self.image_is_missing(place),
             Ok(other) => {
                 let message = format!("the runtime answered {other:?} to the pull");
                 self.image_failed(place, ActionError { kind: ActionErrorKind::ImagePull, message });
@@ -148,10 +200,11 @@ impl PodCore {
 
     fn pull_failed(&mut self, place: usize, message: String) {
         let now = self.now;
-        let failed = texts::failed_to_pull(&self.under_way(place), &message);
-        let container = &mut self.containers[place];
-        let until = container.image.backoff.failed(now);
-        container.state = State::Idle(Hold::Image { shown_at: Some(now + ERROR_SHOWN_FOR), until });
+        let definition = self.under_way(place);
+        let failed = texts::failed_to_pull(&definition, &message);
+        let until = self.failed_pulls.failed(&definition.image, &message, now);
+        self.containers[place].state =
+            State::Idle(Hold::Image { shown_at: Some(now + ERROR_SHOWN_FOR), until });
         self.emit(failed);
         self.complain_of_image(place, waiting::ERR_IMAGE_PULL, message);
     }
@@ -180,7 +233,13 @@ impl PodCore {
         let before = container.complaint.take();
         let image = &definition.image;
         let message = texts::image_back_off(image, before.as_ref().map(|c| c.message.as_str()));
-        container.complaint = Some(Complaint { reason: waiting::IMAGE_PULL_BACK_OFF, message });
+        self.complain_of_held_image(place, message);
+    }
+
+    fn complain_of_held_image(&mut self, place: usize, message: String) {
+        let definition = self.under_way(place);
+        self.containers[place].complaint =
+            Some(Complaint { reason: waiting::IMAGE_PULL_BACK_OFF, message });
         let back_off = texts::back_off_pulling(&definition);
         let failed = texts::failed(&definition, waiting::IMAGE_PULL_BACK_OFF);
         self.emit(back_off);

@@ -47,6 +47,7 @@ mod core;
 mod ending;
 mod ephemeral;
 pub mod event;
+mod failed_pulls;
 mod halt;
 mod health;
 mod hooks;

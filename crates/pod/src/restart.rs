@@ -186,6 +186,7 @@ impl PodCore {
 
     /// The starts that a Container restart replaces. What waits is let go at once.
     fn cycle_targets(&mut self) -> Targets {
+        self.let_go_of_pulls(None);
         let mut targets = Targets::new();
         let replaceable =
             self.containers.iter_mut().filter(|c| c.definition.role != Role::Ephemeral);
@@ -209,6 +210,7 @@ impl PodCore {
 
     /// The start of one container that its restart replaces: the one that runs, else the last one. If it waits, it is let go at once.
     fn cycle_target(&mut self, name: &ContainerName) -> Targets {
+        self.let_go_of_pulls(Some(name));
         let named = self.containers.iter_mut().filter(|c| c.definition.name == *name);
         let target = named.map(|container| {
             let replaced = match &container.state {
