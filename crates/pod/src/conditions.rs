@@ -21,6 +21,8 @@ const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
 /// Written by the node when it ends a pod, by others when they do; passed on otherwise.
 const DISRUPTION: &str = "DisruptionTarget";
+/// Its reason when the node does.
+const BY_NODE: &str = "TerminationByKubelet";
 const ALL_RESTARTING: &str = "AllContainersRestarting";
 const OWNED: [&str; 6] =
     [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, ALL_RESTARTING];
@@ -28,6 +30,13 @@ const OWNED: [&str; 6] =
 /// Whether the node writes conditions of this type. Those of others are passed on, and readiness gates look at them.
 pub fn owns_condition(type_: &str) -> bool {
     OWNED.contains(&type_) || resize::OWNED.contains(&type_)
+}
+
+/// Whether a node wrote this one. DisruptionTarget is the node's when it says that the node ended the pod: the core passes it on as long as
+/// it tells of that, and a static pod that runs anew after a shutdown has a mirror that shows that of its run before.
+pub(crate) fn is_of_node(condition: &PodCondition) -> bool {
+    let by_node = condition.reason.as_deref() == Some(BY_NODE);
+    owns_condition(&condition.type_) || (condition.type_ == DISRUPTION && by_node)
 }
 
 /// What a condition says, before it is compared with what it said before.
@@ -97,7 +106,7 @@ impl PodCore {
             Ground::Pod | Ground::NotAdmitted => return None,
         }
         let (_, message) = self.reason(phase, None);
-        let reason = Some("TerminationByKubelet");
+        let reason = Some(BY_NODE);
         Some(Verdict { reason, message, ..Verdict::yes(DISRUPTION) })
     }
 

@@ -55,6 +55,8 @@ pub struct PodCore {
     pub(crate) start_time: Tick,
     /// In the order of the blueprint.
     pub(crate) containers: Vec<Container>,
+    /// The journal as it was when the node began to stop.
+    pub(crate) left_with_node: Option<Box<Journal>>,
     /// The pulls that failed.
     pub(crate) failed_pulls: FailedPulls,
     /// Containers that nobody wants any more.
@@ -140,6 +142,7 @@ impl PodCore {
             now,
             config,
             containers: containers.collect(),
+            left_with_node: None,
             failed_pulls: FailedPulls::default(),
             blueprint,
             lifecycle: Lifecycle::Recovering { ending: journal.ending.clone(), early: Vec::new() },
@@ -256,6 +259,9 @@ impl PodCore {
 
     /// The journal as it is now; what [`Action::Persist`] carries at each change.
     pub fn journal(&self) -> Journal {
+        if let Some(left) = &self.left_with_node {
+            return self.journal_left(left);
+        }
         let (ending, volumes) = match &self.lifecycle {
             Lifecycle::Recovering { ending, .. } => (ending.clone(), &self.volumes),
             Lifecycle::Ending(ending) | Lifecycle::Finished(ending) => {
@@ -302,6 +308,7 @@ impl PodCore {
                 // Whatever an action of an earlier agent brought, the snapshot shows it; nothing was asked for yet.
                 Event::ActionResult { .. } | Event::ResourcesDecided { .. } => {}
                 Event::DeleteRequested { .. }
+                | Event::NodeStops { .. }
                 | Event::RestartRequested(_)
                 | Event::ContainerExited { .. }
                 | Event::SandboxDied { .. }
@@ -312,6 +319,7 @@ impl PodCore {
         match event {
             Event::SpecChanged(pod) => self.spec_changed(pod),
             Event::DeleteRequested { grace } => self.delete_requested(grace),
+            Event::NodeStops { grace } => self.node_stops(grace),
             Event::RestartRequested(request) => self.restart_requested(request),
             Event::ActionResult { id, result } => self.answered(id, result),
             Event::ContainerExited { key, exit } => self.container_exited(&key, exit),

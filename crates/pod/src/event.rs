@@ -23,6 +23,12 @@ pub enum Event {
         /// From now until SIGKILL.
         grace: TickDuration,
     },
+    /// The node stops, and the pod comes back with it: its containers end, and it is not over. What the journal says from then on is what the
+    /// next agent is to go on from.
+    NodeStops {
+        /// From now until SIGKILL.
+        grace: TickDuration,
+    },
     /// Somebody asks for a restart in place.
     RestartRequested(RestartRequest),
     /// An action was carried out, or was not.

@@ -56,6 +56,7 @@ pub mod journal;
 pub mod key;
 mod last_status;
 mod loss;
+mod node_stop;
 mod outbox;
 mod phase;
 mod probe;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use serde::Serialize;
 
-use crate::conditions::owns_condition;
+use crate::conditions::is_of_node;
 
 /// What a status is written on: the object as it was last seen in the API.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl StatusWrite {
     /// On this object.
     pub fn on(pod: &Pod) -> Self {
         let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let foreign = conditions.filter(|seen| !owns_condition(&seen.type_));
+        let foreign = conditions.filter(|seen| !is_of_node(seen));
         Self {
             resource_version: pod.metadata.resource_version.clone(),
             foreign: foreign.cloned().collect(),

@@ -15,6 +15,8 @@ pub(crate) const VANISHED: &str = "The container could not be located when the p
 /// The same of one that nobody saw run before its pod was over (`pkg/kubelet/status/status_manager.go`).
 pub(crate) const NEVER_LOCATED: &str =
     "The container could not be located when the pod was terminated";
+/// The same of one that was to run to its end, and ended well when its node stopped: whether it had done its work nobody knows.
+const ENDED_WITH_NODE: &str = "The container exited with 0 when its node was stopped";
 /// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
 pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// And its `status.message`.
@@ -46,6 +48,14 @@ fn of_container(
     };
     let field_path = Some(format!("spec.{list}{{{}}}", definition.name));
     PodEvent { severity, reason, message, field_path }
+}
+
+/// With what the container said itself.
+pub(crate) fn ended_with_node(own: &str) -> String {
+    match own {
+        "" => ENDED_WITH_NODE.to_owned(),
+        own => format!("{ENDED_WITH_NODE}: {own}"),
+    }
 }
 
 /// Of a container that wants to see the processes of one that has ended.

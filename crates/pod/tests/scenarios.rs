@@ -292,6 +292,10 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             let grace = words.seconds("grace").expect("a grace");
             world.tell(Event::DeleteRequested { grace });
         }
+        "node-stops" => {
+            let grace = words.seconds("grace").expect("a grace");
+            world.tell(Event::NodeStops { grace });
+        }
         "evict" => world.tell(Event::Eviction(Eviction {
             cause: match words.value("cause") {
                 None | Some("pressure") => EvictionCause::NodePressure,

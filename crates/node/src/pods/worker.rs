@@ -380,14 +380,15 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     /// Writes the journal. On failure all waits that was asked for after it, but for what ends a pod.
     fn persist(&mut self, journal: &Journal) {
-        if self.mode == Mode::NodeStopping {
-            // what stands on disk is what the next agent shall go on from
-            return self.core.go_on();
-        }
         match self.journal.write(journal) {
             Ok(()) => {
                 self.core.go_on();
                 self.journal_sync.schedule(self.journal.path().to_owned());
+            }
+            // the next agent goes on from what stands on disk, and does not know how the containers ended
+            Err(error) if self.mode == Mode::NodeStopping => {
+                tracing::warn!(pod = %self.pod_ref, error = causes(&error), "how the containers ended cannot be written");
+                self.core.go_on();
             }
             Err(error) => {
                 let error = causes(&error);
@@ -457,7 +458,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             Input::NodeStops if self.departure == Departure::WhenOver => {}
             Input::NodeStops => {
                 self.mode = Mode::NodeStopping;
-                self.delete(spec_grace(&self.pod));
+                let grace = TickDuration::of_field(spec_grace(&self.pod));
+                self.handle(Event::NodeStops { grace });
             }
         }
     }

@@ -230,7 +230,10 @@ async fn a_static_pod_that_a_shutdown_ended_runs_again_with_its_node() {
     world.until_running("web-node-a").await;
     agent.stop(StopMode::EndPods).await;
     // as the mirror stands if it was written before the agent was gone
-    let ended = json!({"status": {"phase": "Failed", "reason": "Terminated"}});
+    let disrupted =
+        json!({"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"});
+    let ended =
+        json!({"status": {"phase": "Failed", "reason": "Terminated", "conditions": [disrupted]}});
     world.api.modify("pods", "web-node-a", &ended);
     let _next = world.agent_with(shutdown).await;
     world
@@ -242,6 +245,9 @@ async fn a_static_pod_that_a_shutdown_ended_runs_again_with_its_node() {
         .await;
     assert_eq!(world.machine.running(), ["app#0"]);
     assert_eq!(world.machine.starts("app"), 2);
+    let conditions = mirror(&world).unwrap()["status"]["conditions"].clone();
+    let is_disrupted = |condition: &Value| condition["type"] == "DisruptionTarget";
+    assert!(!conditions.as_array().unwrap().iter().any(is_disrupted), "{conditions}");
 }
 
 /// The API server cannot end a static pod (kubernetes/kubernetes#126343).

@@ -43,6 +43,7 @@ pub struct World {
     pub log: Vec<String>,
     pub reports: BTreeMap<String, PodRestartPhase>,
     pub finishes: usize,
+    pub telling: Telling,
     /// The object is being deleted: an agent that starts again sees it, and when all is finished it is gone.
     pub deletion: Option<TickDuration>,
     /// PodRestarts that exist.
@@ -76,6 +77,7 @@ impl World {
             journal: None,
             journal_was_lost: false,
             disk: Disk::HasRoom,
+            telling: Telling::All,
             runtime: Runtime::default(),
             waiting: Vec::new(),
             log: Vec::new(),
@@ -122,6 +124,7 @@ impl World {
     pub fn tell(&mut self, event: Event) {
         match &event {
             Event::DeleteRequested { grace } => self.deletion = Some(*grace),
+            Event::NodeStops { .. } => self.telling = Telling::JournalOnly,
             Event::RestartRequested(request) => {
                 self.requests.insert(request.id.clone(), request.clone());
             }
@@ -145,6 +148,7 @@ impl World {
     pub fn crash_agent(&mut self) {
         self.waiting.clear();
         self.asked = None;
+        self.telling = Telling::All;
         self.core = match self.journal.clone() {
             Some(journal) => {
                 // As a file would give it back.
@@ -188,7 +192,9 @@ impl World {
             self.core.hold_up();
             return true;
         }
-        self.log.push(digest::action(&action));
+        if self.is_told(&action) {
+            self.log.push(digest::action(&action));
+        }
         match action.answer() {
             Answer::Expected => {
                 // what ends a pod needs none
@@ -213,7 +219,19 @@ impl World {
         while self.poll() {}
     }
 
+    fn is_told(&self, action: &Action) -> bool {
+        match (self.telling, action) {
+            (Telling::All, _) => true,
+            (Telling::JournalOnly, Action::WriteStatus(_) | Action::EmitEvent(_)) => false,
+            (Telling::JournalOnly, Action::ReportRestart { .. } | Action::Finish) => false,
+            (Telling::JournalOnly, _) => true,
+        }
+    }
+
     fn note(&mut self, action: Action) {
+        if !self.is_told(&action) {
+            return;
+        }
         match action {
             Action::Persist(journal) => self.journal = Some(*journal),
             Action::WriteStatus(status) => {
@@ -425,6 +443,14 @@ impl World {
         };
         self.tell(Event::ContainerExited { key, exit });
     }
+}
+
+/// What of that which a core tells is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    All,
+    /// The node stops: nothing tells the API that the pod is over.
+    JournalOnly,
 }
 
 /// Where the journal is written.

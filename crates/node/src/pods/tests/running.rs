@@ -195,6 +195,8 @@ async fn an_agent_that_stops_can_end_its_pods_and_the_next_one_brings_them_back(
     let _next = world.agent().await;
     world.machine.until("runs again", |machine| machine.running() == ["app#1"]).await;
     world.api.until("shown", |_| shown(&world, "web", "app")["restartCount"] == 1).await;
+    let last = shown(&world, "web", "app")["lastState"]["terminated"].clone();
+    assert_eq!((&last["exitCode"], &last["reason"]), (&json!(0), &json!("Completed")), "{last}");
     assert_eq!(std::fs::read_to_string(scratch.join("kept")).unwrap(), "kept");
 }
 
