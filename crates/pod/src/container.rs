@@ -23,7 +23,9 @@ use rekindle_types::{
 use crate::backoff::{CrashBackoff, Task};
 use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
 use crate::health::{Health, HookRun};
-use crate::journal::{ContainerRecord, EndedContainer, Gate, Halt, HealthRecord, Standing};
+use crate::journal::{
+    ContainerRecord, EndedContainer, Failing, FailingRecord, Gate, Halt, HealthRecord, Standing,
+};
 use crate::key::{ActionId, ContainerKey};
 use crate::resize::Update;
 use rekindle_types::restart_rules::{self, RuleAction};
@@ -44,6 +46,8 @@ pub(crate) struct Container {
     pub(crate) gate: Gate,
     /// What an earlier agent knew of the health of the start that ran then.
     pub(crate) remembered: Option<HealthRecord>,
+    /// Why an earlier agent was ending the start that ran then.
+    pub(crate) failing: Option<FailingRecord>,
     /// The start that an earlier agent asked to end before others, and when it is killed.
     pub(crate) kill_by: Option<(ContainerAttempt, Tick)>,
     pub(crate) image: Image,
@@ -144,6 +148,32 @@ pub(crate) enum StopReason {
     PostStartFailed,
 }
 
+impl StopReason {
+    /// What of the container failed, if that is why.
+    pub(crate) fn failing(self) -> Option<Failing> {
+        match self {
+            Self::StartupFailed => Some(Failing::StartupProbe),
+            Self::LivenessFailed => Some(Failing::LivenessProbe),
+            Self::PostStartFailed => Some(Failing::PostStartHook),
+            Self::Halt
+            | Self::RestartAsked
+            | Self::Resize
+            | Self::ImageChanged
+            | Self::RestartRule => None,
+        }
+    }
+}
+
+impl From<Failing> for StopReason {
+    fn from(failing: Failing) -> Self {
+        match failing {
+            Failing::StartupProbe => Self::StartupFailed,
+            Failing::LivenessProbe => Self::LivenessFailed,
+            Failing::PostStartHook => Self::PostStartFailed,
+        }
+    }
+}
+
 /// How far the end of a container is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopStep {
@@ -219,6 +249,7 @@ impl Container {
             crash: record.crash,
             gate: record.gate,
             remembered: record.health,
+            failing: record.failing,
             kill_by: record.kill_by.map(|at| (record.number, at)),
             image: Image::default(),
             started_image: None,
@@ -270,13 +301,21 @@ impl Container {
             gate: self.gate,
             health: self.health().and_then(|health| health.record(self.number, &self.definition)),
             in_force: Some(&self.in_force).filter(|own| *own != granted).cloned(),
+            failing: self.failing_record(),
             kill_by: halt.and_then(|halt| self.killed_before(halt)),
         }
     }
 
+    /// Why it is being ended, when something of it failed.
+    fn failing_record(&self) -> Option<FailingRecord> {
+        let stop = self.stop()?;
+        let (what, words) = stop.reason.failing().zip(self.failed.clone())?;
+        Some(FailingRecord { number: self.number, what, words, kill_at: stop.kill_at })
+    }
+
     /// When it is killed, if that is before what ends with it.
     fn killed_before(&self, halt: Halt) -> Option<Tick> {
-        let State::Running { stop: Some(stop), .. } = &self.state else { return None };
+        let stop = self.stop()?;
         match halt {
             Halt::AtOnce => None,
             Halt::By { deadline, .. } => Some(stop.kill_at).filter(|at| *at < deadline),
@@ -411,24 +450,18 @@ impl Container {
 
     /// It runs, and is being stopped because something of it failed.
     fn ends_for_failure(&self) -> bool {
-        let reason = match &self.state {
-            State::Running { stop: Some(stop), .. } => stop.reason,
-            State::Running { stop: None, .. }
-            | State::Idle(_)
+        self.stop().is_some_and(|stop| stop.reason.failing().is_some())
+    }
+
+    /// Its way to its end, if it is on it.
+    fn stop(&self) -> Option<&Stop> {
+        match &self.state {
+            State::Running { stop, .. } => stop.as_ref(),
+            State::Idle(_)
             | State::Pulling { .. }
             | State::Creating { .. }
             | State::Created { .. }
-            | State::Starting { .. } => return false,
-        };
-        match reason {
-            StopReason::LivenessFailed
-            | StopReason::StartupFailed
-            | StopReason::PostStartFailed => true,
-            StopReason::Halt
-            | StopReason::RestartAsked
-            | StopReason::Resize
-            | StopReason::ImageChanged
-            | StopReason::RestartRule => false,
+            | State::Starting { .. } => None,
         }
     }
 

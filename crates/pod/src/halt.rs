@@ -303,6 +303,17 @@ impl PodCore {
 
     /// Begins the end of a running container.
     pub(crate) fn begin_stop(&mut self, place: usize, kill_at: Tick, why: StopReason) {
+        self.stop(place, kill_at, why);
+        let event = texts::killing(&self.containers[place].definition, why);
+        self.emit(event);
+        if why.failing().is_some() {
+            // an agent that is killed before the end would not know what follows it
+            self.keep(Keep::WithNextAction);
+        }
+    }
+
+    /// The same of one whose end an earlier agent has told of.
+    pub(crate) fn stop(&mut self, place: usize, kill_at: Tick, why: StopReason) {
         let step = if kill_at <= self.now {
             StopStep::Kill(Task::due())
         } else if self.has_pre_stop(place, why) {
@@ -313,8 +324,6 @@ impl PodCore {
         let container = &mut self.containers[place];
         if let State::Running { stop, .. } = &mut container.state {
             *stop = Some(Stop { step, kill_at, not_before: Tick::ZERO, reason: why });
-            let event = texts::killing(&container.definition, why);
-            self.emit(event);
             self.moved = true;
         }
     }

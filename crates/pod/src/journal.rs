@@ -136,8 +136,35 @@ pub struct ContainerRecord {
     pub health: Option<HealthRecord>,
     /// The resources that its newest start has, when they are not those that were granted.
     pub in_force: Option<ResourceRequirements>,
+    /// Something of it failed, and its node ends it for that. Absent in the journal of an agent that did not keep it.
+    pub failing: Option<FailingRecord>,
     /// When its newest start is killed, where that is sooner than the deadline of all that end with it: it was asked before they could be.
     pub kill_by: Option<Tick>,
+}
+
+/// Why a container is being ended by its node. It decides what is told of its end, and whether another start follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailingRecord {
+    /// The start that it is about.
+    pub number: ContainerAttempt,
+    /// What failed.
+    pub what: Failing,
+    /// The words for it.
+    pub words: String,
+    /// When it is killed.
+    pub kill_at: Tick,
+}
+
+/// What of a container failed so that its node ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failing {
+    /// Its startup probe.
+    StartupProbe,
+    /// Its liveness probe.
+    LivenessProbe,
+    /// Its postStart hook.
+    PostStartHook,
 }
 
 /// Whether a sidecar keeps the containers after it waiting. It opens when the sidecar is started for the first time in a round,

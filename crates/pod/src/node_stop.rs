@@ -47,7 +47,7 @@ impl Container {
         record.before = self.before.clone();
         record.last = Some(last);
         record.number = self.number;
-        record.unasked = None;
+        record.kill_by = None;
     }
 
     /// Where it stands when it ended so with its node.

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{
     ContainerStateRunning, ContainerStateTerminated, ContainerStatus,
 };
 use rekindle_types::{
-    ContainerAttempt, ContainerName, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration,
+    ContainerAttempt, ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration,
 };
 
 use crate::backoff::Task;
@@ -230,7 +230,7 @@ impl PodCore {
                 container.state = State::Created { made, start: Task::due() };
             }
             ContainerSeenState::Created => {}
-            ContainerSeenState::Running { started_at, .. } => {
+            ContainerSeenState::Running { started_at, notice } => {
                 container.image.known = Some(made.image_id.clone());
                 container.standing = Standing::Started;
                 container.complaint = None;
@@ -238,6 +238,7 @@ impl PodCore {
                 let health = container.adopted_health(started_at, now, told);
                 container.state = State::Running { made, started_at, health, stop: None };
                 if in_current {
+                    self.take_up_failure(place, *notice);
                     self.open_gate(place);
                 } else {
                     // It is ended with that sandbox, before anything starts.
@@ -249,6 +250,7 @@ impl PodCore {
                 let started_at = exit.started_at;
                 let health = container.adopted_health(started_at, now, told);
                 container.state = State::Running { made, started_at, health, stop: None };
+                self.take_up_failure(place, Notice::Given);
                 self.open_gate(place);
                 self.container_ended(place, exit.clone());
                 self.ended_in(place, found.sandbox);

@@ -14,7 +14,7 @@ use crate::container::{State, Stop, StopReason, StopStep};
 use crate::core::{Lifecycle, PodCore};
 use crate::event::{ContainerSeenState, Snapshot};
 use crate::halt::GRACE_MIN;
-use crate::journal::{Halt, RestartStage, Targets};
+use crate::journal::{Failing, Halt, RestartStage, Targets};
 use crate::key::ContainerKey;
 use crate::texts;
 
@@ -77,6 +77,32 @@ impl PodCore {
         }
     }
 
+    /// It was being ended because something of it failed: so it is now. With notice it keeps its time, else it has its whole grace.
+    pub(crate) fn take_up_failure(&mut self, place: usize, notice: Notice) {
+        let (now, grace) = (self.now, self.blueprint.grace);
+        let container = &mut self.containers[place];
+        let Some(record) = container.failing.take().filter(|r| r.number == container.number) else {
+            return;
+        };
+        let probes = &container.definition.probes;
+        let own = match record.what {
+            Failing::StartupProbe => probes.startup.as_ref().and_then(|rules| rules.grace),
+            Failing::LivenessProbe => probes.liveness.as_ref().and_then(|rules| rules.grace),
+            Failing::PostStartHook => None,
+        };
+        let latest = now + own.unwrap_or(grace);
+        container.failed = Some(record.words);
+        match (notice, &mut container.state) {
+            (Notice::Given, State::Running { stop, .. }) => {
+                let kill_at = record.kill_at.min(latest).max(now + GRACE_MIN);
+                let reason = record.what.into();
+                let step = StopStep::Grace;
+                *stop = Some(Stop { step, kill_at, not_before: Tick::ZERO, reason });
+            }
+            (Notice::Given | Notice::NotGiven, _) => self.stop(place, latest, record.what.into()),
+        }
+    }
+
     fn put_recorded_halt_off_until(&mut self, until: Tick) {
         match (&mut self.lifecycle, self.restart.as_mut().map(|restart| &mut restart.stage)) {
             (Lifecycle::Recovering { ending: Some(ending), .. }, _) => {
@@ -95,7 +121,8 @@ impl PodCore {
         let container = &mut self.containers[place];
         let own = container.kill_by.take().filter(|(number, _)| *number == container.number);
         let kill_at = own.map_or(deadline, |(_, own)| own.min(deadline)).max(least);
-        if let State::Running { stop, .. } = &mut container.state {
+        // one that is ended because something of it failed keeps its own reason
+        if let State::Running { stop: stop @ None, .. } = &mut container.state {
             let step = StopStep::Grace;
             *stop = Some(Stop { step, kill_at, not_before: Tick::ZERO, reason });
             let event = texts::killing(&container.definition, reason);
