@@ -15,7 +15,13 @@ impl PodCore {
     /// Ends the containers within this time. It may be told while the pod ends for another reason, which stays.
     pub(crate) fn node_stops(&mut self, grace: TickDuration) {
         if self.left_with_node.is_none() {
-            self.left_with_node = Some(Box::new(self.journal()));
+            let mut left = self.journal();
+            let begun = left.containers.values().any(|record| record.standing != Standing::Due);
+            if !begun && (self.sandbox.may_stand() || self.sandbox.is_in_flight()) {
+                // it goes, and its number with it; the next agent gives out another for what has begun only
+                left.sandbox = left.sandbox.next();
+            }
+            self.left_with_node = Some(Box::new(left));
         }
         self.delete_requested(grace);
     }

@@ -14,7 +14,7 @@ use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 
 use crate::shapes::role_of;
 use crate::world::runtime::Says;
-use crate::world::{Disk, Processes, World, runtime};
+use crate::world::{Disk, Processes, Telling, World, runtime};
 
 /// One thing that happens. Numbers choose among what is there.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub(crate) enum Happening {
     /// The journal can be written from now on, or not.
     Disk(Disk),
     Reboot,
+    /// The agent ends the containers, to go with its node. The next one comes with a crash, or when all heals.
+    NodeStops(u64),
     Snapshot,
     SandboxDies(Processes),
     Restart(u8, Rung, Vec<Refresh>),
@@ -77,6 +79,7 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         2 => Just(Happening::AgentCrash),
         2 => prop_oneof![Just(Disk::HasRoom), Just(Disk::Full)].prop_map(Happening::Disk),
         1 => Just(Happening::Reboot),
+        1 => (0u64..40).prop_map(Happening::NodeStops),
         1 => Just(Happening::Snapshot),
         1 => prop_oneof![Just(Processes::DieToo), Just(Processes::LiveOn)].prop_map(Happening::SandboxDies),
         2 => (0u8..6, rung(), refresh()).prop_map(|(id, rung, refresh)| Happening::Restart(id, rung, refresh)),
@@ -211,13 +214,20 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
         Happening::Disk(disk) => world.disk = *disk,
         Happening::Reboot => {
             world.disk = Disk::HasRoom;
-            // Double faults within the moment before the status is written are beyond any promise.
-            world.poll_all();
+            // Double faults within the moment before the status is written are beyond any promise. While the node stops none is written.
+            match world.telling {
+                Telling::All => world.poll_all(),
+                Telling::JournalOnly => world.obey(),
+            }
             if !world.is_gone() {
                 world.reboot();
                 world.snapshot();
                 world.tell_again();
             }
+        }
+        Happening::NodeStops(grace) => {
+            world.poll_all();
+            world.tell(Event::NodeStops { grace: TickDuration::from_secs(*grace) });
         }
         Happening::Snapshot => {
             // A driver asks for it when nothing is in flight.

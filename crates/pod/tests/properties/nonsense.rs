@@ -43,6 +43,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
             }
         ),
         (0u64..40).prop_map(|secs| Event::DeleteRequested { grace: TickDuration::from_secs(secs) }),
+        (0u64..40).prop_map(|secs| Event::NodeStops { grace: TickDuration::from_secs(secs) }),
     ];
     (event, 0u64..20_000)
 }

@@ -3,14 +3,19 @@
 use rekindle_pod::ResourceDecision;
 use rekindle_types::{ExitStatus, TickDuration};
 
+use crate::happenings::crash;
 use crate::shapes::role_of;
-use crate::world::{Disk, World};
+use crate::world::{Disk, Telling, World};
 
 /// The faults are over: containers obey signals, init containers succeed, nothing else ends.
 pub(crate) fn heal(world: &mut World) {
     world.disk = Disk::HasRoom;
     world.runtime.obeys_signals = true;
     world.runtime.answers.clear();
+    match world.telling {
+        Telling::All => {}
+        Telling::JournalOnly => crash(world), // the node is there again
+    }
     world.report_exits();
     world.snapshot_when_quiet();
     world.decide(ResourceDecision::Granted);
