@@ -138,6 +138,28 @@ async fn a_crash_during_a_deletion_leaves_nothing() {
     panic!("the scenario never ended without a crash");
 }
 
+/// Its runtime knows who was asked, so that the journal need not be marked before each signal.
+#[tokio::test(start_paused = true)]
+async fn each_container_is_asked_to_end_once_wherever_the_agent_dies() {
+    for boundary in 1..BOUNDARIES_MAX {
+        let (world, agent) = running_pod().await;
+        ["app", "side"].into_iter().for_each(|name| world.machine.stubborn(name));
+        world.machine.crash_in(boundary);
+        world.api.delete_pod("web", 30);
+        let crashed = died(&world, |world| world.machine.sandboxes().is_empty()).await;
+        world.crash(agent);
+        world.machine.no_more_crashes();
+        let _next = world.agent().await;
+        world.api.until("gone", |api| api.get("pods", "web").is_none()).await;
+        let asked = ["app", "side"].map(|name| world.machine.count(&format!("signal {name}")));
+        assert_eq!(asked, [1, 1], "boundary {boundary}: {:?}", world.machine.calls());
+        if !crashed {
+            return;
+        }
+    }
+    panic!("the scenario never ended without a crash");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_agent_restart_restarts_nothing() {
     let (world, agent) = running_pod().await;
