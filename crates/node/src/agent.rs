@@ -188,7 +188,7 @@ fn context<R: Runtime, N: PodNetwork>(
         objects: ObjectCache::new(client.clone()),
         recorder: Recorder::start(client.clone(), &config.name, config.clock),
         index: PodIndex::default(),
-        taken_up: TakenUp::default(),
+        taken_up: TakenUp::restore(dirs),
         counters: Arc::new(Counters::default()),
         images: NodeImages::new(config.max_parallel_image_pulls),
         allocatable: machine.allocatable(),

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 use rekindle_types::{ContainerAttempt, PodRef, PodUid};
 
+/// The name of the file with the durable state of a pod's core.
+const JOURNAL: &str = "journal";
 /// The name of the file with a pod's range of user ids.
 const USERS: &str = "users.json";
 
@@ -64,6 +66,17 @@ impl NodeDirs {
         self.root.join("pods")
     }
 
+    /// The UIDs of the pods that have a folder.
+    pub(crate) fn kept_pods(&self) -> impl Iterator<Item = PodUid> {
+        let entries = std::fs::read_dir(self.pods()).into_iter().flatten().flatten();
+        entries.map(|entry| PodUid(entry.file_name().to_string_lossy().into_owned()))
+    }
+
+    /// The journal of one pod by its UID.
+    pub(crate) fn pod_journal(&self, uid: &PodUid) -> PathBuf {
+        self.pod_root(uid).join(JOURNAL)
+    }
+
     /// What waits for deletion.
     pub(crate) fn trash(&self) -> PathBuf {
         self.root.join("trash")
@@ -107,7 +120,7 @@ impl PodDirs {
 
     /// The pod core's journal.
     pub(crate) fn journal(&self) -> PathBuf {
-        self.root.join("journal")
+        self.root.join(JOURNAL)
     }
 
     /// Its range of user ids.

@@ -51,6 +51,17 @@ impl Journal {
     /// API alone.
     pub const VERSION: u32 = 2;
 
+    /// The UIDs of the PodRestarts that its pod has taken up, as far as they are remembered.
+    pub fn requests(&self) -> impl Iterator<Item = &str> {
+        let under_way = self.restart.iter().filter_map(|restart| match &restart.cause {
+            RestartCause::Asked { request } => Some(request.id.as_str()),
+            RestartCause::Rule { .. } => None,
+        });
+        let superseded = self.superseded.iter().map(|restart| restart.request.id.as_str());
+        let over = self.recent_restarts.iter().map(|result| result.id.as_str());
+        under_way.chain(superseded).chain(over)
+    }
+
     /// The same for an agent that starts now, when the clock may have been set back since it was written: nothing in it has
     /// happened later than now, and what must end by a deadline gets this grace at most, and the least that there is for a signal at least.
     /// Otherwise a crashed container would be held until the clock has caught up, and one whose grace passed while no agent ran would be

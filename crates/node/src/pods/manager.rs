@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::inbox::Input;
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
-use super::restarts::is_settled;
+use super::restarts::{RestartReporter, is_settled};
 use super::shown_by::Source;
 use super::worker::{Admission, Worker, WorkerStart};
 use crate::config::Duty;
@@ -481,6 +481,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 for id in gone {
                     self.restart_gone(&id);
                 }
+                self.node.taken_up.keep_only(&self.listed_restarts);
             }
             Ok(Event::Apply(restart)) => self.restart_seen(restart),
             Ok(Event::Delete(restart)) => {
@@ -504,7 +505,26 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             self.node.taken_up.forget(&id);
             self.restarts.remove(&id);
         } else {
+            self.tell_if_lost(&restart);
             self.restarts.insert(id, restart);
+        }
+    }
+
+    /// A request that a pod has taken up which is not here any more: nobody else carries it out, or tells what came of it.
+    fn tell_if_lost(&self, restart: &Arc<PodRestart>) {
+        match self.phase {
+            Phase::Serving => {}
+            // the pod may be taken up yet, or ends and tells
+            Phase::Recovering | Phase::RecoveringToEnd | Phase::ShuttingDown | Phase::Stopping => {
+                return;
+            }
+        }
+        let id = restart.metadata.uid.as_deref().unwrap_or_default();
+        let untold = self.node.taken_up.untold(id).filter(|uid| !self.workers.contains_key(uid));
+        if let Some(pod) = untold {
+            let (client, taken_up) = (self.node.client.clone(), self.node.taken_up.clone());
+            let reporter = RestartReporter::new(client, pod, taken_up);
+            reporter.report_lost(restart, self.node.clock.now());
         }
     }
 
@@ -539,8 +559,11 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Whether a request is for this very pod. That a pod does not exist, or has another UID, is for the controllers to say.
     fn is_for(&self, restart: &PodRestart, pod: &PodRef) -> bool {
         let same_uid = |uid: &str| self.node.index.resolve(&PodUid(uid.to_owned())) == pod.uid;
+        let id = restart.metadata.uid.as_deref().unwrap_or_default();
+        let taken_up_by = self.node.taken_up.by(id);
         restart.metadata.namespace.as_deref() == Some(&pod.namespace)
             && restart.spec.pod_name == pod.name
             && restart.pod_uid().is_none_or(same_uid)
+            && taken_up_by.is_none_or(|uid| uid == pod.uid)
     }
 }

@@ -42,13 +42,8 @@ pub(crate) fn kept_pods<R, N>(
     known: &BTreeSet<PodUid>,
 ) -> BTreeMap<PodUid, Option<Arc<Pod>>> {
     let mut kept = BTreeMap::new();
-    let Ok(entries) = std::fs::read_dir(node.dirs.pods()) else { return kept };
-    for entry in entries.flatten() {
-        let uid = PodUid(entry.file_name().to_string_lossy().into_owned());
-        if known.contains(&uid) {
-            continue;
-        }
-        let pod = read_json::<Pod>(&entry.path().join("pod.json"));
+    for uid in node.dirs.kept_pods().filter(|uid| !known.contains(uid)) {
+        let pod = read_json::<Pod>(&node.dirs.pod_root(&uid).join("pod.json"));
         let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&uid.0));
         kept.insert(uid, pod.map(Arc::new));
     }

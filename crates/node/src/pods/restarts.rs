@@ -1,16 +1,19 @@
 //! PodRestarts: from the API object to the core's request, and the core's reports into the object's status.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use rekindle_pod::Journal;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus};
 use rekindle_types::{PodUid, Tick};
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::journal_file::JournalFile;
 use super::latest::{Progress, Submitted, Urgency, WriteOutcome, write_latest};
+use crate::layout::NodeDirs;
 
 /// One report of a restart's progress.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,18 +55,70 @@ pub(crate) fn is_settled(restart: &PodRestart) -> bool {
 /// Which pod of this node each open request was given to. Its object says so too, but not before it is written and seen again: a pod
 /// that has come by then in the place of the first one of its name would be restarted a second time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TakenUp(Arc<Mutex<BTreeMap<String, PodUid>>>);
+pub(crate) struct TakenUp(Arc<Mutex<BTreeMap<String, Taken>>>);
+
+#[derive(Clone, Debug)]
+struct Taken {
+    pod: PodUid,
+    /// Whether the pod's worker has it; else an earlier agent's journal alone says so.
+    told: Told,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Worker,
+    Nobody,
+}
 
 impl TakenUp {
+    /// What the journals of an earlier agent say, also those of pods that the API has forgotten since: it may have died before it told
+    /// anybody that it had begun.
+    pub(crate) fn restore(dirs: &NodeDirs) -> Self {
+        let mut taken = BTreeMap::new();
+        for pod in dirs.kept_pods() {
+            let journal: Option<Journal> = JournalFile::new(dirs.pod_journal(&pod)).read();
+            let requests = journal.iter().flat_map(Journal::requests);
+            let by_pod = || Taken { pod: pod.clone(), told: Told::Nobody };
+            taken.extend(requests.map(|id| (id.to_owned(), by_pod())));
+        }
+        Self(Arc::new(Mutex::new(taken)))
+    }
+
     /// Takes a request up for a pod; false when another pod has it.
     fn take(&self, id: &str, pod: &PodUid) -> bool {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.entry(id.to_owned()).or_insert_with(|| pod.clone()) == pod
+        let mut taken = self.lock();
+        let by_pod = || Taken { pod: pod.clone(), told: Told::Worker };
+        let by = taken.entry(id.to_owned()).or_insert_with(by_pod);
+        let is_own = by.pod == *pod;
+        if is_own {
+            by.told = Told::Worker;
+        }
+        is_own
+    }
+
+    /// The pod that has taken a request up, if one has.
+    pub(crate) fn by(&self, id: &str) -> Option<PodUid> {
+        self.lock().get(id).map(|taken| taken.pod.clone())
+    }
+
+    /// The same if its worker was not told of the request: an earlier agent has begun it.
+    pub(crate) fn untold(&self, id: &str) -> Option<PodUid> {
+        let taken = self.lock();
+        taken.get(id).filter(|taken| taken.told == Told::Nobody).map(|taken| taken.pod.clone())
+    }
+
+    /// These are all requests that there are.
+    pub(crate) fn keep_only(&self, listed: &BTreeSet<String>) {
+        self.lock().retain(|id, _| listed.contains(id));
     }
 
     /// The request is over, or gone.
     pub(crate) fn forget(&self, id: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Taken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,6 +180,16 @@ impl RestartReporter {
             | PodRestartPhase::Withdrawn => Urgency::Now,
         };
         reports.send_modify(|submitted| submitted.replace(Some(report), urgency));
+    }
+
+    /// The pod that took a request up is over, and has told nobody what came of that.
+    pub(crate) fn report_lost(mut self, restart: &Arc<PodRestart>, at: Tick) {
+        let id = restart.metadata.uid.clone().unwrap_or_default();
+        let message = format!("pod {} was deleted meanwhile", restart.spec.pod_name);
+        if self.register(&id, restart.clone()) {
+            let pod = self.pod.0.clone();
+            self.report(&id, Some(&pod), PodRestartPhase::Failed, message, at);
+        }
     }
 
     /// The object is gone or final: its writer ends after the last report.

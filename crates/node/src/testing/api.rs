@@ -40,6 +40,8 @@ struct State {
     /// Requests as `PATCH pods/status default/web`.
     requests: Vec<String>,
     failures: BTreeMap<String, u32>,
+    /// How many times agents have been killed: who asked before that is not there any more.
+    kills: u32,
 }
 
 /// The server. Clones are one.
@@ -67,11 +69,22 @@ impl FakeApi {
     /// A client of this server.
     pub(crate) fn client(&self) -> Client {
         let api = self.clone();
+        let born = self.state.lock().unwrap().kills;
         let service = tower::service_fn(move |request: Request<Body>| {
             let api = api.clone();
-            async move { Ok::<_, Infallible>(api.answer(request).await) }
+            async move {
+                if api.state.lock().unwrap().kills > born {
+                    return std::future::pending().await;
+                }
+                Ok::<_, Infallible>(api.answer(request).await)
+            }
         });
         Client::new(service, "default")
+    }
+
+    /// Whoever has a client is killed: what goes on of it asks for nothing any more.
+    pub(crate) fn disconnect(&self) {
+        self.state.lock().unwrap().kills += 1;
     }
 
     /// Stores an object as a user would create it.

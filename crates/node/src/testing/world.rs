@@ -67,6 +67,7 @@ impl World {
     /// `kill -9` of an agent.
     pub(crate) fn crash(&self, agent: Handle) {
         self.machine.disconnect();
+        self.api.disconnect();
         drop(agent);
     }
 

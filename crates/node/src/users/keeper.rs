@@ -32,8 +32,7 @@ impl PodUsers {
         for (pod, range) in found.iter().filter_map(of_sandbox) {
             ranges.restore(pod, range);
         }
-        for entry in std::fs::read_dir(dirs.pods()).into_iter().flatten().flatten() {
-            let pod = PodUid(entry.file_name().to_string_lossy().into_owned());
+        for pod in dirs.kept_pods() {
             if let Some(range) = read_json(&dirs.pod_users(&pod)) {
                 ranges.restore(pod, range);
             }

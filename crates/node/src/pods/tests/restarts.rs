@@ -126,6 +126,54 @@ async fn a_restart_whose_beginning_could_not_be_written_is_not_done_to_the_next_
     assert_eq!(again(&world.api)["podUID"], first);
 }
 
+/// The agent dies between beginning it and the first report: nothing but the journal of the first pod says who has it.
+async fn begun_and_told_nobody(world: &World) -> serde_json::Value {
+    world.machine.stubborn("app");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    let first = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
+    world.api.fail_next("PATCH podrestarts", 1000);
+    world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
+    world.machine.until("begun", |machine| machine.count("signal app") == 1).await;
+    world.crash(agent);
+    assert!(world.api.get("podrestarts", "again").unwrap()["status"].is_null());
+    world.api.fail_next("PATCH podrestarts", 0);
+
+    world.api.remove("pods", "web");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    first
+}
+
+/// What came of the request that only a journal knew of.
+async fn until_over_with_its_pod(world: &World, first: &serde_json::Value) {
+    until_restarted(world, "this", Rung::Container).await;
+    assert_eq!(world.machine.starts("app"), 3, "one of each pod, and one that was asked for");
+    let again = |api: &FakeApi| api.get("podrestarts", "again").unwrap()["status"].clone();
+    world.api.until("told", |api| again(api)["phase"] == "Failed").await;
+    assert_eq!(again(&world.api)["podUID"], *first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_an_agent_began_and_told_nobody_of_is_not_done_to_the_next_pod() {
+    let world = World::new();
+    let first = begun_and_told_nobody(&world).await;
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    until_over_with_its_pod(&world, &first).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_told_also_when_it_is_seen_after_its_pod_is_over() {
+    let world = World::new();
+    let first = begun_and_told_nobody(&world).await;
+    world.api.fail_next("GET podrestarts", 8); // longer than the pod takes to end
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    world.machine.until("the first is over", |machine| machine.sandboxes().len() == 1).await;
+    until_over_with_its_pod(&world, &first).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_of_a_pod_that_has_ended_is_refused() {
     let world = World::new();
