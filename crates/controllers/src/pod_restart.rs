@@ -13,6 +13,7 @@ mod replace;
 mod rollback;
 mod silence;
 mod successor;
+mod unfilled;
 
 pub use elsewhere::no_other_node;
 pub use kept::created_again;
@@ -53,6 +54,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         Object::Pod(_) => concerned(view, change, keys),
         // A Deployment that goes back, or is changed by somebody else.
         Object::Deployment(deployment) => {
+            keys.extend(unfilled::affected(view, change).map(Key::PodRestart));
             let name = deployment.metadata.name.as_deref();
             let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
             keys.extend(restarts.filter_map(|object| match object {
@@ -63,6 +65,14 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 }
                 _ => None,
             }));
+        }
+        Object::ReplicaSet(_)
+        | Object::ReplicationController(_)
+        | Object::StatefulSet(_)
+        | Object::DaemonSet(_)
+        | Object::Job(_)
+        | Object::CronJob(_) => {
+            keys.extend(unfilled::affected(view, change).map(Key::PodRestart));
         }
         // A budget that forbade an eviction may allow it now.
         Object::PodDisruptionBudget(_) => {
@@ -106,7 +116,12 @@ fn concerned_by_node(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     let node = change.id.name.name.as_str();
     for (_, object) in view.of_kind(Kind::PodRestart) {
         let Object::PodRestart(restart) = object else { continue };
-        if is_held(restart) || (is_news && silence::concerns(view, restart, node)) {
+        let waits_for_pod_on_it =
+            unfilled::waits_for(restart).is_some_and(|replacement| replacement.node_name == node);
+        if is_held(restart)
+            || waits_for_pod_on_it
+            || (is_news && silence::concerns(view, restart, node))
+        {
             keys.insert(Key::PodRestart(NamespacedName::of(&restart.metadata)));
         }
     }
@@ -224,9 +239,18 @@ fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan)
         .unwrap_or_else(|| RESTART_GIVEN_UP_AFTER + grace(view, restart));
     let due = Tick::from(created) + limit;
     let limit = rekindle_types::span::show(limit);
+    let pod = view.pod(&pod_of(restart));
+    let silent = pod.filter(|_| phase.is_none()).and_then(|pod| silence::silent_node(view, pod));
     let message = match phase {
         Some(phase) if phase.is_final() => return,
-        None => format!("its deadline of {limit} passed before it was begun"),
+        None => match silent {
+            Some(node) => {
+                format!(
+                    "node {node} is not ready: nobody took it up within its deadline of {limit}"
+                )
+            }
+            None => format!("its deadline of {limit} passed before it was begun"),
+        },
         Some(_) => {
             let what = match &restart.spec.container_name {
                 Some(container) => format!("container {container} was not running again"),
@@ -235,10 +259,16 @@ fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan)
             format!("{what} within its deadline of {limit}; what was begun goes on")
         }
     };
+    // what a ladder asked for was not tried, and is none of its attempts; where a node that is well takes nothing up, it is one: the ladder goes on
+    // with the next rung instead of asking for the same for ever
+    let end = match (silent, &restart.spec.ladder_name) {
+        (Some(_), Some(_)) => PodRestartPhase::Withdrawn,
+        (Some(_), None) | (None, _) => PodRestartPhase::Failed,
+    };
     if due > now {
         plan.look_again(due);
     } else {
-        plan.then(finish(restart, PodRestartPhase::Failed, message, now));
+        plan.then(finish(restart, end, message, now));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether a controller makes another pod in the place of one that is gone, as it stands now: what was scaled down makes none.
 
-use crate::{Object, View, daemon_set, job, owners, pods, replica_set, stateful_set};
+use crate::{Kind, Object, View, daemon_set, job, owners, pods, replica_set, stateful_set};
 
 /// The place that a pod leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,20 @@ pub fn is_to_be_filled(view: &View, controller: &Object, vacancy: Vacancy<'_>) -
         let active = view.pods_of(controller.uid()).filter(|pod| pods::is_active(pod));
         active.take(wanted).count() < wanted
     };
+    let by_one_of = |kind: Kind| {
+        let mut controllers = view.dependents_of(controller.uid(), kind);
+        controllers.any(|controller| is_to_be_filled(view, controller, vacancy))
+    };
     match controller {
+        Object::Deployment(deployment) => {
+            let wanted = deployment.spec.replicas.unwrap_or(1);
+            let sets = view.replica_sets_of(controller.uid());
+            let pods =
+                sets.flat_map(|set| view.pods_of(set.metadata.uid.as_deref().unwrap_or_default()));
+            let active = pods.filter(|pod| pods::is_active(pod)).count();
+            active < usize::try_from(wanted).unwrap_or(0) || by_one_of(Kind::ReplicaSet)
+        }
+        Object::CronJob(_) => by_one_of(Kind::Job),
         Object::ReplicaSet(set) => missing(replica_set::wanted(set)),
         Object::ReplicationController(set) => {
             missing(set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1))

@@ -5,7 +5,7 @@
 //! | stood still while | goes on |
 //! |---|---|
 //! | a rung was due and held back | when it is asked for, or since the pod runs, if it settles |
-//! | a restart in place waited for its node | when that began it |
+//! | a restart in place waited for its node | when that began it, or it was given up |
 //! | the pod was to be replaced | when the pod was made that took its place |
 
 use rekindle_types::v1alpha1::{CarriedOutBy, Rung};
@@ -31,10 +31,11 @@ impl Decider<'_> {
         }
     }
 
-    /// A node has begun what was asked of it long ago.
+    /// A node has begun what was asked of it long ago, or it was given up before that.
     pub(crate) fn date_late_restart(&mut self) {
         let Some((_, decided, Some(request))) = self.last_asked() else { return };
         let begun = self.requests.begun_in_place(&request);
+        let begun = begun.or_else(|| self.requests.over_unbegun(&request));
         let late = begun.filter(|at| at.since(decided) > BEGINS_WITHIN);
         late.into_iter().for_each(|at| self.draft.date_attempts_anew(at));
     }

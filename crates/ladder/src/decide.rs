@@ -79,8 +79,8 @@ impl<'a> Decider<'a> {
         }
         self.observe();
         self.note_revision(); // of a ledger that begins here
-        self.prune();
         self.take_back_withdrawn();
+        self.prune();
         if !failures.is_empty() {
             self.respond(&failures);
         } else if let Some(rung) = self.draft.ledger.held_rung {

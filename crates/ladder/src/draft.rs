@@ -110,14 +110,19 @@ impl Draft {
         self.ledger.last_run_seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok());
     }
 
-    /// The attempt that asked for this PodRestart was none, and its decision is none for a rung. Answers its rung, the first time.
+    /// The attempt that asked for this PodRestart was none, and its decision is none for a rung. Answers its rung, the first time. The last
+    /// attempt may count from later on than its decision.
     pub(crate) fn take_back(&mut self, pod_restart: &str) -> Option<Rung> {
+        let last_asked = self.ledger.asked().next_back().and_then(|d| d.pod_restart.as_deref());
+        let is_last = last_asked == Some(pod_restart);
         let mut decisions = self.ledger.decisions.iter_mut().flatten();
         let decision = decisions.find(|d| d.pod_restart.as_deref() == Some(pod_restart))?;
         let (rung, at) = (decision.rung.take()?, decision.at.clone());
         let attempts = self.ledger.attempts.as_mut()?;
         let of_rung = attempts.iter_mut().find(|entry| entry.rung == rung)?;
-        let place = of_rung.at.iter().position(|attempt| *attempt == at)?;
+        let newest = (0..of_rung.at.len()).max_by_key(|place| Tick::from(&of_rung.at[*place]));
+        let place = of_rung.at.iter().position(|attempt| *attempt == at);
+        let place = place.or(newest.filter(|_| is_last))?;
         of_rung.at.remove(place);
         attempts.retain(|entry| !entry.at.is_empty());
         self.ledger.attempts.take_if(|attempts| attempts.is_empty());

@@ -52,6 +52,7 @@ impl<'a> Decider<'a> {
     pub(crate) fn window_stands_still(&self) -> bool {
         self.draft.ledger.held_rung.is_some()
             || self.is_restarting()
+            || self.requests.is_unbegun()
             || self.given_up().is_some()
             || (self.is_exhausted() && self.last_given_up().is_some())
     }

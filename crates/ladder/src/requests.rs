@@ -49,6 +49,11 @@ impl<'a> Requests<'a> {
         self.open().find(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
     }
 
+    /// Whether one in place is neither begun nor over, however long it takes: its end is what the ladder goes on from.
+    pub(crate) fn is_unbegun(&self) -> bool {
+        self.list.iter().any(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
+    }
+
     /// Whether one in place that is not over was begun after this time, which is told in whole seconds.
     pub(crate) fn is_begun_since(&self, at: Tick) -> bool {
         self.open().any(|request| {
@@ -106,6 +111,21 @@ impl<'a> Requests<'a> {
         is_in_place.then(|| Tick::from(started))
     }
 
+    /// When this one in place was over, if nobody had begun it.
+    pub(crate) fn over_unbegun(&self, name: &str) -> Option<Tick> {
+        let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
+        let status = request.status.as_ref()?;
+        let is_of_node = carried_out_by(request) == CarriedOutBy::Node;
+        let is_unbegun = match status.phase? {
+            PodRestartPhase::Withdrawn => true,
+            PodRestartPhase::Failed => status.started_at.is_none(),
+            PodRestartPhase::Running | PodRestartPhase::Succeeded | PodRestartPhase::Refused => {
+                false
+            }
+        };
+        status.finished_at.as_ref().filter(|_| is_of_node && is_unbegun).map(Tick::from)
+    }
+
     /// This one was held back until it was given up: when, and why.
     pub(crate) fn given_up(&self, name: &str) -> Option<(Tick, &'a str)> {
         let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
@@ -116,7 +136,7 @@ impl<'a> Requests<'a> {
         Some((Tick::from(at), status.message.as_deref()?))
     }
 
-    /// Those of the ladder that were not needed any more before they were begun, and why.
+    /// Those of the ladder that were taken back before they were begun, and why.
     pub(crate) fn withdrawn(&self) -> impl Iterator<Item = (&'a str, &'a str)> + '_ {
         let withdrawn = self.list.iter().filter(|r| phase(r) == Some(PodRestartPhase::Withdrawn));
         withdrawn.filter_map(|request| {

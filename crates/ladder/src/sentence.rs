@@ -335,10 +335,10 @@ pub(crate) fn held_request(rung: Rung, request: &str, why: &str) -> String {
     format!("{} is held back: {why} (PodRestart {request} waits)", doing(rung))
 }
 
-/// A request of the ladder was not needed any more.
+/// A request of the ladder was not begun, and will not be.
 pub(crate) fn withdrawn(rung: Rung, request: &str, why: &str) -> String {
     format!(
-        "{} was not needed any more: {why} (PodRestart {request} was withdrawn, and is not counted)",
+        "{} was not begun: {why} (PodRestart {request} was withdrawn, and is not counted)",
         doing(rung)
     )
 }

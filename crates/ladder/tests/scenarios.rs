@@ -279,6 +279,9 @@ impl Player {
             "killed" => world.kill_all(),
             "succeeded" => world.report(PodRestartPhase::Succeeded),
             "withdrawn" => world.report(PodRestartPhase::Withdrawn),
+            "unanswered" => world
+                .withdraw("node n1 is not ready: nobody took it up within its deadline of 10m30s"),
+            "failed" => world.report(PodRestartPhase::Failed),
             "refused" => world.report(PodRestartPhase::Refused),
             "done" => {
                 world.report(PodRestartPhase::Running);

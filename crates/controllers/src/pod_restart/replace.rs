@@ -26,8 +26,10 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration, span};
 
+use super::unfilled::Unfilled;
 use super::{
     again, budgets, elsewhere, finish, finish_owing, grace, kept, pod_of, silence, successor,
+    unfilled,
 };
 use crate::events::{Note, Severity, cut};
 use crate::plan::{Evict, Manifest, Refusal, Report, Step, Write};
@@ -212,6 +214,7 @@ impl Job<'_> {
     fn replacement(&self, pod: &Arc<Pod>, step: ReplacementStep) -> PodReplacement {
         let workload = owners::controller_of(&pod.metadata)
             .map(|_| owners::root_uid(self.view, &Object::Pod(pod.clone())));
+        let known = workload.as_ref().and_then(|uid| self.view.by_uid(uid));
         let naked = match (&workload, step) {
             (None, ReplacementStep::Evicting) => Some(kept::copy(pod)),
             (None, ReplacementStep::Held | ReplacementStep::Starting) | (Some(_), _) => None,
@@ -233,6 +236,8 @@ impl Job<'_> {
                 ReplacementStep::Evicting => Some(self.deadline_from_now()),
                 ReplacementStep::Held | ReplacementStep::Starting => None,
             },
+            workload_kind: known.map(|workload| workload.kind().info().kind.to_owned()),
+            workload_name: known.and_then(|workload| workload.meta().name.clone()),
             workload_uid: workload,
             avoid_node_until: avoid_until.map(Tick::to_time),
             pod: naked,
@@ -331,6 +336,17 @@ impl Job<'_> {
         };
         if let Some(new_pod) = new_pod {
             return plan.then(self.starting(replacement, new_pod));
+        }
+        let workload = replacement.workload_uid.as_deref();
+        let unfilled = workload
+            .and_then(|uid| unfilled::of(self.view, self.restart, replacement, uid).zip(Some(uid)));
+        if let Some((Unfilled { why, gone }, uid)) = unfilled {
+            if let Some(id) = gone {
+                plan.then(Write::CheckAbsent { id, uid: Some(uid.to_owned()) });
+            }
+            let message =
+                format!("nothing takes the place of pod {}: {why}", self.restart.spec.pod_name);
+            return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
         }
         if let Some(news) = pod.and_then(|pod| self.news_of_silence(pod)) {
             return plan.then(self.going_on(replacement, news));

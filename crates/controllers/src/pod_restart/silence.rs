@@ -7,7 +7,7 @@ use super::{is_finished, pod_of};
 use crate::{View, cluster, owners, pods};
 
 /// The pod's node, when it is there and not ready.
-fn silent_node<'a>(view: &View, pod: &'a Pod) -> Option<&'a str> {
+pub(super) fn silent_node<'a>(view: &View, pod: &'a Pod) -> Option<&'a str> {
     let name = pods::node(pod)?;
     let node = view.node(name)?;
     (!cluster::is_ready(node)).then_some(name)

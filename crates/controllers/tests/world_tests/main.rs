@@ -38,6 +38,7 @@ mod scheduler_quiet;
 mod scheduler_scores;
 mod stateful_set;
 mod taint_eviction;
+mod vacancies;
 mod volume_places;
 mod volumes;
 mod world;

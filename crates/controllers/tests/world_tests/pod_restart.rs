@@ -182,6 +182,39 @@ fn a_restart_in_place_that_never_ends_is_given_up_after_ten_minutes_and_the_grac
     assert!(!world.api.objects.contains_key(&slow), "its time after the finish is over");
 }
 
+/// It was not tried. Where the node is well, nobody there carries restarts out: a ladder has to go on with the next rung.
+#[test]
+fn what_a_ladder_asks_of_a_silent_node_is_withdrawn_at_its_deadline() {
+    for (node_is, ladder, phase) in [
+        ("Unknown", json!("web"), PodRestartPhase::Withdrawn),
+        ("Unknown", Value::Null, PodRestartPhase::Failed),
+        ("True", json!("web"), PodRestartPhase::Failed),
+    ] {
+        let mut world = World::with_node();
+        world.create(pod("web", json!({})));
+        world.converge();
+        world.api.change(&id(Kind::Node, "node-1"), |node| {
+            node["status"]["conditions"] = json!([{"type": "Ready", "status": node_is}]);
+        });
+        let mut spec = json!({"podName": "web", "rung": "Pod", "deadlineSeconds": 60});
+        if !ladder.is_null() {
+            spec["ladderName"] = ladder;
+        }
+        let request = world.create(restart("again", spec));
+        world.advance(TickDuration::from_secs(59));
+        assert_eq!(status(&world, &request).phase, None);
+        world.advance(TickDuration::from_secs(3));
+        let status = status(&world, &request);
+        assert_eq!(status.phase, Some(phase), "node is {node_is}");
+        let told = status.message.unwrap();
+        let expected = match node_is {
+            "True" => "its deadline of 1m passed before it was begun",
+            _ => "node node-1 is not ready: nobody took it up within its deadline of 1m",
+        };
+        assert_eq!(told, expected);
+    }
+}
+
 #[test]
 fn a_request_that_is_not_done_by_its_deadline_is_failed_and_goes_after_its_own_time() {
     let mut world = World::with_node();

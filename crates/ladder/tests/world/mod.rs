@@ -215,6 +215,13 @@ impl World {
         }
     }
 
+    /// The restart that was asked for last is withdrawn, in these words.
+    pub(crate) fn withdraw(&mut self, why: &str) {
+        self.report(PodRestartPhase::Withdrawn);
+        let status = self.restarts.last_mut().and_then(|restart| restart.status.as_mut());
+        status.expect("it was reported").message = Some(why.to_owned());
+    }
+
     /// The operator holds the restart that was asked for last back, in these words.
     pub(crate) fn hold(&mut self, why: &str) {
         self.report(PodRestartPhase::Running);

@@ -241,6 +241,12 @@ pub struct PodReplacement {
     /// one, which is created again from `pod`.
     #[serde(default, rename = "workloadUID", skip_serializing_if = "Option::is_none")]
     pub workload_uid: Option<String>,
+    /// The workload's kind. Absent when it is not one whose pods these controllers know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_kind: Option<String>,
+    /// And its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_name: Option<String>,
     /// Until when new pods of the workload keep away from the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid_node_until: Option<Time>,
@@ -268,6 +274,8 @@ impl PodReplacement {
             pod_uid,
             node_name,
             workload_uid: None,
+            workload_kind: None,
+            workload_name: None,
             avoid_node_until: None,
             pod: None,
             new_pod_name: None,
@@ -319,7 +327,8 @@ pub enum PodRestartPhase {
     Failed,
     /// It cannot be done; the message says why (no such pod, another UID, terminating, a static pod, …).
     Refused,
-    /// The ladder that asked does not need it any more: the pod was well again before anything was done to it. Not an attempt.
+    /// Nothing was done to the pod, and the ladder that asked does not wait for it any more: the pod was well again, or its node did not
+    /// answer. Not an attempt.
     Withdrawn,
 }
 

@@ -1,0 +1,97 @@
+//! Evicted pods in whose place no other one comes: their workload was scaled down, is over, or was deleted since. Who goes on waiting for one
+//! keeps its place in the budgets until its deadline.
+
+use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
+
+use super::is_finished;
+use crate::vacancy::{self, Vacancy};
+use crate::{Change, Kind, NamespacedName, Object, ObjectId, View, job, owners};
+
+/// Why nothing comes in the pod's place.
+pub(super) struct Unfilled {
+    pub(super) why: String,
+    /// The workload that is gone, which is to be checked at the server: the view may be behind.
+    pub(super) gone: Option<ObjectId>,
+}
+
+/// None while another pod may come.
+pub(super) fn of(
+    view: &View,
+    restart: &PodRestart,
+    replacement: &PodReplacement,
+    workload: &str,
+) -> Option<Unfilled> {
+    let Some(workload) = view.by_uid(workload) else { return deleted(restart, replacement) };
+    let pod_name = restart.spec.pod_name.as_str();
+    let node_name = Some(replacement.node_name.as_str());
+    let vacancy = Vacancy { pod_name, node_name };
+    let is_to_be_filled = vacancy::is_to_be_filled(view, workload, vacancy);
+    (!is_to_be_filled).then(|| Unfilled { why: words(workload, vacancy), gone: None })
+}
+
+/// What is not in the view may be of a kind that is not looked at here.
+fn deleted(restart: &PodRestart, replacement: &PodReplacement) -> Option<Unfilled> {
+    let (kind, name) =
+        replacement.workload_kind.as_ref().zip(replacement.workload_name.as_ref())?;
+    let known = Kind::ALL.into_iter().find(|known| known.info().kind == kind)?;
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    let id = ObjectId::new(known, NamespacedName::new(namespace, name.as_str()));
+    Some(Unfilled { why: format!("{kind} {name} was deleted"), gone: Some(id) })
+}
+
+fn words(workload: &Object, vacancy: Vacancy<'_>) -> String {
+    let kind = workload.kind().info().kind;
+    let name = workload.meta().name.as_deref().unwrap_or_default();
+    if owners::is_terminating(workload.meta()) {
+        return format!("{kind} {name} is being deleted");
+    }
+    match workload {
+        Object::StatefulSet(_) => {
+            format!("{kind} {name} was scaled down and does not want it any more")
+        }
+        Object::DaemonSet(_) => {
+            let node = vacancy.node_name.unwrap_or_default();
+            format!("{kind} {name} wants no pod on node {node} any more")
+        }
+        Object::Job(job) if job::is_over(job) => format!("{kind} {name} is over"),
+        Object::Job(job) if job.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true)) => {
+            format!("{kind} {name} is suspended")
+        }
+        Object::CronJob(_) => format!("no Job of {kind} {name} starts another one"),
+        _ => format!("{kind} {name} has all the pods that it wants"),
+    }
+}
+
+/// The requests that wait for another pod of a workload that may want it no more.
+pub(super) fn affected<'a>(
+    view: &'a View,
+    change: &'a Change,
+) -> impl Iterator<Item = NamespacedName> + 'a {
+    let object = change.latest();
+    let workload = is_news(change).then(|| owners::root_uid(view, object));
+    let requests = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+    requests.filter_map(move |request| match request {
+        Object::PodRestart(restart) => {
+            let waits_for = waits_for(restart)?.workload_uid.as_ref();
+            let concerns = waits_for.is_some() && waits_for == workload.as_ref();
+            concerns.then(|| NamespacedName::of(&restart.metadata))
+        }
+        _ => None,
+    })
+}
+
+/// What a request waits with that has had its pod evicted.
+pub(super) fn waits_for(restart: &PodRestart) -> Option<&PodReplacement> {
+    let replacement = restart.status.as_ref()?.replacement.as_ref()?;
+    let is_waiting = replacement.step == ReplacementStep::Evicting && !is_finished(restart);
+    is_waiting.then_some(replacement)
+}
+
+fn is_news(change: &Change) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    let (was, is) = (before.meta(), after.meta());
+    let is_over = matches!(after, Object::Job(job) if job::is_over(job));
+    is_over
+        || was.generation != is.generation
+        || owners::is_terminating(was) != owners::is_terminating(is)
+}
