@@ -36,7 +36,9 @@ impl Decider<'_> {
         let Some((_, decided, Some(request))) = self.last_asked() else { return };
         let begun = self.requests.begun_in_place(&request);
         let begun = begun.or_else(|| self.requests.over_unbegun(&request));
-        let late = begun.filter(|at| at.since(decided) > BEGINS_WITHIN);
+        // what is told of the future is told by another clock, or one that was set back since
+        let late = begun.filter(|at| *at <= self.situation.now);
+        let late = late.filter(|at| at.since(decided) > BEGINS_WITHIN);
         late.into_iter().for_each(|at| self.draft.date_attempts_anew(at));
     }
 

@@ -38,7 +38,8 @@ pub(crate) enum Holds {
 
 impl Draft {
     pub(crate) fn of(ledger: Option<&RestartLedgerStatus>, now: Tick) -> Self {
-        let ledger = ledger.cloned().unwrap_or_default();
+        let mut ledger = ledger.cloned().unwrap_or_default();
+        set_seen_at(&mut ledger, now);
         Self { ledger, action: Action::None, events: Vec::new(), again_at: None, now }
     }
 
@@ -90,7 +91,8 @@ impl Draft {
 
     /// The window stood still until then: all attempts are as much later as it takes the newest to be of that time.
     pub(crate) fn date_attempts_anew(&mut self, until: Tick) {
-        let stood_still = until.since(Attempts::of(&self.ledger).latest());
+        // who tells it may have another clock
+        let stood_still = until.min(self.now).since(Attempts::of(&self.ledger).latest());
         for at in self.ledger.attempts.iter_mut().flatten().flat_map(|entry| &mut entry.at) {
             *at = (Tick::from(&*at) + stood_still).to_micro_time();
         }
@@ -227,6 +229,21 @@ impl Draft {
         }
         self.ledger.conditions.take_if(|conditions| conditions.is_empty());
     }
+}
+
+/// The clock may have been set back since the ledger was written: nothing in it has happened later than now. It would otherwise count until the
+/// clock has caught up.
+fn set_seen_at(ledger: &mut RestartLedgerStatus, now: Tick) {
+    let attempts = ledger.attempts.iter_mut().flatten().flat_map(|attempts| &mut attempts.at);
+    let decisions = ledger.decisions.iter_mut().flatten();
+    let decided =
+        decisions.flat_map(|decision| decision.first_at.iter_mut().chain([&mut decision.at]));
+    for at in attempts.chain(decided) {
+        if Tick::from(&*at) > now {
+            *at = now.to_micro_time();
+        }
+    }
+    ledger.stable_since.take_if(|since| Tick::from(&*since) > now);
 }
 
 /// At a letter's border.

@@ -120,6 +120,7 @@ impl Player {
                 world.created = world.now - span_of(span);
             }
             [plus] if plus.starts_with('+') => self.world().advance(span_of(&plus[1..])),
+            [back] if back.starts_with('-') => self.world().set_clock_back(span_of(&back[1..])),
             ["run", "all"] => self.world().run_all(),
             ["run", name] => self.world().run(name),
             ["exit", name, code, ..] => {
@@ -443,6 +444,7 @@ fn span_of(text: &str) -> TickDuration {
         "ms" => TickDuration::from_millis(number),
         "s" => TickDuration::from_secs(number),
         "m" => TickDuration::from_secs(number * 60),
+        "d" => TickDuration::from_secs(number * 86_400),
         "h" => TickDuration::from_secs(number * 3600),
         _ => panic!("no such unit: {text}"),
     }

@@ -129,6 +129,10 @@ impl World {
         self.now = self.now + span;
     }
 
+    pub(crate) fn set_clock_back(&mut self, span: TickDuration) {
+        self.now = self.now - span;
+    }
+
     pub(crate) fn run(&mut self, name: &str) {
         let since = self.now;
         self.container(name).now = Doing::Running { since };
