@@ -76,10 +76,19 @@ fn replicas(
         }
         (None, wanted) if unwell == 0 && well >= wanted => {
             let recovered = recovered(&evidence.pods, now);
-            (State::Healthy, format!("all {wanted} pods are well{recovered}"))
+            let all = match wanted {
+                1 => "its pod is well".to_owned(),
+                _ => format!("all {wanted} pods are well"),
+            };
+            (State::Healthy, format!("{all}{recovered}"))
         }
         (None, wanted) if unwell == 0 => {
             (State::Starting, format!("{well} of {wanted} pods are there so far"))
+        }
+        (None, 1) if well == 0 && unwell == 1 => (worst, "its pod is not well".to_owned()),
+        // those of two revisions, or one that ended and stays to be looked at
+        (None, wanted) if well + unwell > wanted => {
+            (worst, format!("{wanted} wanted; of its pods {well} well, {unwell} not"))
         }
         (None, wanted) => (worst, format!("{well} of {wanted} pods are well, {unwell} not")),
     }

@@ -139,7 +139,7 @@ fn a_deployment_that_was_rolled_back_tells_why() {
     let gone = left_behind(&workload, remains);
     expect![[r#"
         deployment shop/web: healthy
-          all 1 pods are well
+          its pod is well
 
         Pods that are gone
           1 gone: it is not there any more: PodRestart web-rollback-1, rung Rollback, took Deployment web back to revision 1

@@ -471,7 +471,7 @@ fn nodes_that_are_closed_to_a_pod_are_named_alike_ones_together() {
         WorkloadEvidence { workload, events: Vec::new(), pods: vec![evidence], gone: vec![] };
     expect![[r#"
         deployment shop/web: blocked
-          0 of 1 pods are well, 1 not
+          its pod is not well
 
         Pods that are not well
           1 blocked: no node takes it: 0/9 nodes are available: 8 node(s) had untolerated taint(s), 1 node(s) didn't match
@@ -530,4 +530,28 @@ fn a_workload_that_is_well_again_tells_what_was() {
           2026-11-01 12:00:00Z  container "app" ended; last it exited with 1 (3 times until 2026-11-21 11:58:00Z)
           2026-11-21 11:58:01Z  Pod: container "app" exited with 1
     "#]].assert_eq(&render(&of_workload(&of_two, NOW), NOW));
+}
+
+/// One of the old revision serves on, and one of the new cannot.
+#[test]
+fn a_workload_with_more_pods_than_it_wants_tells_how_many_are_well() {
+    let well =
+        pod(json!({"ready": true, "state": {"running": {"startedAt": "2026-11-01T12:00:00Z"}}}));
+    let end = json!({"exitCode": 1, "reason": "Error"});
+    let mut unwell = crashed(3, end);
+    unwell["metadata"]["name"] = json!("web-b");
+    for (replicas, pods, says) in [
+        (1, vec![&well, &unwell], "1 wanted; of its pods 1 well, 1 not"),
+        (2, vec![&well, &unwell], "1 of 2 pods are well, 1 not"),
+        (1, vec![&unwell], "its pod is not well"),
+        (1, vec![&well], "its pod is well"),
+    ] {
+        let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": replicas, "selector": {}, "template": {}}});
+        let deployment = serde_json::from_value(deployment).unwrap();
+        let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+        let pods = pods.into_iter().map(|pod| evidence(pod.clone(), vec![])).collect();
+        let evidence = WorkloadEvidence { workload, events: vec![], pods, gone: vec![] };
+        assert_eq!(of_workload(&evidence, NOW).summary, says);
+    }
 }
