@@ -231,19 +231,13 @@ impl Draft {
     }
 }
 
-/// The clock may have been set back since the ledger was written: nothing in it has happened later than now. It would otherwise count until the
-/// clock has caught up.
+/// The clock may have been set back since the ledger was written: no attempt counts from later than now. It would otherwise count until the
+/// clock has caught up. When things were decided stays as it was told: budgets go by it.
 fn set_seen_at(ledger: &mut RestartLedgerStatus, now: Tick) {
     let attempts = ledger.attempts.iter_mut().flatten().flat_map(|attempts| &mut attempts.at);
-    let decisions = ledger.decisions.iter_mut().flatten();
-    let decided =
-        decisions.flat_map(|decision| decision.first_at.iter_mut().chain([&mut decision.at]));
-    for at in attempts.chain(decided) {
-        if Tick::from(&*at) > now {
-            *at = now.to_micro_time();
-        }
+    for at in attempts.filter(|at| Tick::from(&**at) > now) {
+        *at = now.to_micro_time();
     }
-    ledger.stable_since.take_if(|since| Tick::from(&*since) > now);
 }
 
 /// At a letter's border.

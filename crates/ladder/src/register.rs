@@ -212,10 +212,9 @@ impl Register {
         let own = of.and_then(|of| of.ledgers_by_uid.get(asker.pod_uid));
         let is_own = |name: &String| own.is_some_and(|own| own.contains(name));
         let first = first_of_minute(now);
-        let end = end_of_minute(now);
-        let (first_of_all, end_of_all) =
-            ((first, String::new(), String::new(), 0), (end, String::new(), String::new(), 0));
-        for (at, namespace, name, _) in self.decided.range(first_of_all..end_of_all) {
+        for (at, namespace, name, _) in
+            self.decided.range((first, String::new(), String::new(), 0)..)
+        {
             if namespace == asker.namespace {
                 if is_own(name) {
                     continue;
@@ -224,8 +223,7 @@ impl Register {
             }
             crowd.cluster.push(*at);
         }
-        let minute = (first, String::new(), String::new())..(end, String::new(), String::new());
-        for (at, namespace, _) in self.went_on.range(minute) {
+        for (at, namespace, _) in self.went_on.range((first, String::new(), String::new())..) {
             if namespace == asker.namespace {
                 crowd.namespace.push(*at);
             }
@@ -277,13 +275,12 @@ impl Register {
             request.since(now).into_iter().for_each(|since| pods.note(request.pod(), since));
         }
         let first = first_of_minute(now);
-        let end = end_of_minute(now);
-        for (at, name, _) in of.decided.range((first, String::new(), 0)..(end, String::new(), 0)) {
+        for (at, name, _) in of.decided.range((first, String::new(), 0)..) {
             if of.ledgers.get(name).is_some_and(|ledger| ledger.is_others(asker)) {
                 occupancy.decided.push(*at);
             }
         }
-        for (at, name) in of.went_on.range((first, String::new())..(end, String::new())) {
+        for (at, name) in of.went_on.range((first, String::new())..) {
             let request = of.open.get(name).or_else(|| of.finished.get(name));
             if request.is_some_and(|request| of.is_others(request, asker)) {
                 occupancy.decided.push(*at);
@@ -397,11 +394,6 @@ impl Request {
 /// The first moment that lies within the last minute.
 fn first_of_minute(now: Tick) -> Tick {
     now - MINUTE + TickDuration::from_micros(1)
-}
-
-/// What is told of later than this was told by a clock that has been set back since. Clocks that differ a little do not loosen any budget.
-fn end_of_minute(now: Tick) -> Tick {
-    now + MINUTE
 }
 
 /// Namespace and name.

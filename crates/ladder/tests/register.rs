@@ -239,35 +239,6 @@ fn a_decision_that_no_ledger_shows_yet_is_spent() {
     assert_eq!(crowd.cluster, vec![NOW; 2], "what a ledger shows is not counted twice");
 }
 
-/// Of a machine that came up with a wrong clock, say. Clocks that differ a little loosen no budget.
-#[test]
-fn what_a_clock_told_that_was_set_back_since_takes_nothing_of_the_budgets() {
-    let asker = Asker {
-        namespace: "a",
-        pod_name: "web",
-        pod_uid: "uid-web",
-        controller: None,
-        ladder: "web",
-    };
-    for (ahead_secs, taken) in [(30, 1), (86_400, 0)] {
-        let mut world = World::default();
-        let at = NOW + TickDuration::from_secs(ahead_secs);
-        let mut ledger = RestartLedger::default();
-        ledger.metadata.namespace = Some("a".to_owned());
-        ledger.metadata.name = Some("other".to_owned());
-        ledger.spec.pod_name = "other".to_owned();
-        ledger.spec.ladder_name = "web".to_owned();
-        let attempts = vec![RungAttempts { rung: Rung::Pod, at: vec![at.to_micro_time()] }];
-        ledger.status =
-            Some(RestartLedgerStatus { attempts: Some(attempts), ..Default::default() });
-        world.play(Change::Ledger(Box::new(ledger)));
-        let crowd = world.register.crowd(NOW, &asker, &[]);
-        let occupancy = world.register.occupancy(NOW, &asker);
-        let told = (crowd.cluster.len(), crowd.namespace.len(), occupancy.decided.len());
-        assert_eq!(told, (taken, taken, taken), "{ahead_secs} s ahead");
-    }
-}
-
 /// A request of rung Recreate, made this long ago; it is at this step since then.
 fn replacing(name: &str, made_secs_ago: u64, step: ReplacementStep, secs_ago: u64) -> PodRestart {
     let mut restart = PodRestart::default();
