@@ -67,16 +67,16 @@ pub(super) fn affected<'a>(
     view: &'a View,
     change: &'a Change,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
-    let object = change.latest();
-    let workload = is_news(change).then(|| owners::root_uid(view, object));
-    let requests = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
-    requests.filter_map(move |request| match request {
-        Object::PodRestart(restart) => {
-            let waits_for = waits_for(restart)?.workload_uid.as_ref();
-            let concerns = waits_for.is_some() && waits_for == workload.as_ref();
-            concerns.then(|| NamespacedName::of(&restart.metadata))
-        }
-        _ => None,
+    let workload = is_news(change).then(|| owners::root_uid(view, change.latest()));
+    workload.into_iter().flat_map(move |workload| {
+        let requests = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+        requests.filter_map(move |request| match request {
+            Object::PodRestart(restart) => {
+                let waits_for = waits_for(restart)?.workload_uid.as_ref()?;
+                (*waits_for == workload).then(|| NamespacedName::of(&restart.metadata))
+            }
+            _ => None,
+        })
     })
 }
 
