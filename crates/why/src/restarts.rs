@@ -25,6 +25,11 @@ pub(crate) fn that_ended(
     let mut restarts = evidence.restarts.iter();
     let restart = restarts.find(|restart| restart.has_ended(container, begun_by, finished));
     if let Some(restart) = restart {
+        let reason = restart.spec.reason.as_deref().filter(|_| restart.spec.ladder_name.is_some());
+        let began = restart.status.as_ref().and_then(|status| status.started_at.as_ref());
+        if began.is_some_and(|began| answers(container, end, reason, Tick::from(began))) {
+            return None;
+        }
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         return Some(format!("PodRestart {name}, rung {}", restart.spec.rung()));
     }
@@ -36,9 +41,27 @@ pub(crate) fn that_ended(
             && begun_by < seen.last
     })?;
     let name = restart_in(&begun.message)?;
+    let reason = begun.message.split_once("): ").map(|(_, reason)| reason);
+    if answers(container, end, reason, begun.last) {
+        return None;
+    }
     let over = seen.iter().filter(|seen| seen.reason == event::POD_RESTARTED);
     let mut over = over.filter(|seen| restart_in(&seen.message) == Some(name));
     over.any(|seen| finished <= seen.last + SLACK).then(|| format!("PodRestart {name}"))
+}
+
+/// Whether a restart that began at this time was a ladder's answer to this very end, for its reason tells of the container. A ladder needs no
+/// second for it, and statuses tell whole seconds: what ended by itself would seem to have been ended by what it brought about.
+fn answers(
+    container: &str,
+    end: &ContainerStateTerminated,
+    reason: Option<&str>,
+    began: Tick,
+) -> bool {
+    let tells_of_it =
+        reason.is_some_and(|reason| reason.starts_with(&format!("container {container:?} ")));
+    let finished = end.finished_at.as_ref().map(Tick::from);
+    tells_of_it && !was_signalled(end) && finished.is_some_and(|at| began < at + SLACK)
 }
 
 /// True when it ended as what is told to stop does: by SIGTERM, or by SIGKILL after its grace period.

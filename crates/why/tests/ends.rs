@@ -6,7 +6,7 @@ mod support;
 use expect_test::expect;
 use rekindle_why::{Cause, PodEvidence, State, of_pod, render};
 use serde_json::{Value, json};
-use support::{NOW, evidence, ledger, pod};
+use support::{NOW, event, evidence, ledger, pod};
 
 /// The last end of a container.
 fn end(code: i32, started: &str, finished: &str) -> Value {
@@ -168,4 +168,48 @@ fn a_kill_in_the_second_in_which_a_restart_began_is_laid_to_the_restart() {
     assert_eq!(of(137), "was ended by PodRestart web-pod-2, rung Pod");
     assert_eq!(of(143), "was ended by PodRestart web-pod-2, rung Pod");
     assert_eq!(of(9), "exited with 9");
+}
+
+/// It had run for a while, failed, and its ladder answered within the same second: the other container was ended by that.
+#[test]
+fn an_end_that_a_ladder_answered_at_once_is_not_laid_to_the_answer() {
+    let reason = r#"container "app" exited with 1 three times in 20s; restarting the container did not help (2 of 2 attempts used)"#;
+    let ended = |container: &str| {
+        let mut pod = pod(json!({
+            "ready": true, "restartCount": 1, "state": {"running": {"startedAt": "2026-11-21T11:57:31Z"}},
+            "lastState": {"terminated": end(1, "11:57:00", "11:57:30")}
+        }));
+        pod["spec"]["containers"][0]["name"] = json!(container);
+        pod["status"]["containerStatuses"][0]["name"] = json!(container);
+        pod
+    };
+    let by_object = |container: &str| {
+        let mut evidence = evidence(ended(container), vec![]);
+        let restart = json!({
+            "metadata": {"name": "web-pod-1", "creationTimestamp": "2026-11-21T11:57:30Z"},
+            "spec": {"podName": "web", "rung": "Pod", "ladderName": "web", "reason": reason},
+            "status": {"phase": "Succeeded", "startedAt": "2026-11-21T11:57:30Z",
+                "finishedAt": "2026-11-21T11:57:31Z"}
+        });
+        evidence.restarts.push(serde_json::from_value(restart).unwrap());
+        of_pod(&evidence, NOW).containers[0].what.clone()
+    };
+    assert_eq!(by_object("app"), "exited with 1");
+    assert_eq!(by_object("proxy"), "was ended by PodRestart web-pod-1, rung Pod");
+    let by_events = |container: &str| {
+        let tell = |kind: &str, words: &str, at: &str| {
+            let mut event = event(kind, None, words, 1);
+            event["lastTimestamp"] = json!(at);
+            event
+        };
+        let begun = format!("Restarting the whole pod (PodRestart web-pod-1): {reason}");
+        let over = "all containers are running again (PodRestart web-pod-1)";
+        let events = vec![
+            tell("PodRestarting", &begun, "2026-11-21T11:57:30Z"),
+            tell("PodRestarted", over, "2026-11-21T11:57:31Z"),
+        ];
+        of_pod(&evidence(ended(container), events), NOW).containers[0].what.clone()
+    };
+    assert_eq!(by_events("app"), "exited with 1");
+    assert_eq!(by_events("proxy"), "was ended by PodRestart web-pod-1");
 }
