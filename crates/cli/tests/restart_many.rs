@@ -9,8 +9,10 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use support::{Engine, TIMEOUT, rekindle, text};
 
 const SHOP: &str = "
@@ -152,6 +154,26 @@ spec:
     let waited = engine.rekindle(&["restart", "pod/stuck", "--wait", "--timeout", "3s"]);
     assert_eq!(waited.status.code(), Some(124), "{}", text(&waited.stderr));
     assert!(text(&waited.stderr).contains("not done within 3s"), "{}", text(&waited.stderr));
+    let interrupted = interrupted_wait(&engine);
+    let said = text(&interrupted.stderr);
+    assert_eq!(interrupted.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted; what was asked for goes on"), "{said}");
+}
+
+/// Ctrl-C as soon as the restart has begun, which never comes to its end.
+fn interrupted_wait(engine: &Engine) -> Output {
+    let mut waiting = rekindle()
+        .args(["restart", "pod/stuck", "--wait", "--data-dir"])
+        .arg(engine.data_dir())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(waiting.stdout.take().unwrap()).lines();
+    let begun = { said }.find(|line| line.as_ref().unwrap().starts_with("Running"));
+    assert!(begun.is_some(), "it tells of its beginning");
+    kill_process(Pid::from_child(&waiting), Signal::INT).unwrap();
+    waiting.wait_with_output().unwrap()
 }
 
 #[test]

@@ -6,19 +6,24 @@ use crate::registry::DecodeError;
 
 /// `json: cannot unmarshal string into field spec.replicas of type int32`.
 pub(super) fn text(error: &DecodeError) -> String {
-    let of_type = error
-        .problem
-        .strip_prefix("invalid type: ")
-        .and_then(|rest| rest.split_once(", expected "));
-    match of_type {
+    match unreadable(&error.problem) {
         Some((found, expected)) => format!(
-            "json: cannot unmarshal {} into field {} of type {}",
-            found_name(found),
+            "json: cannot unmarshal {found} into field {} of type {}",
             error.path,
             expected_name(expected)
         ),
         None => format!("json: field {}: {}", error.path, error.problem),
     }
+}
+
+/// What was found, and what serde calls the type that it is not of, or that is too small for it.
+fn unreadable(problem: &str) -> Option<(String, &str)> {
+    if let Some(rest) = problem.strip_prefix("invalid type: ") {
+        let (found, expected) = rest.split_once(", expected ")?;
+        return Some((found_name(found).to_owned(), expected));
+    }
+    let (number, expected) = problem.strip_prefix("invalid value: integer `")?.split_once('`')?;
+    Some((format!("number {number}"), expected.strip_prefix(", expected ")?))
 }
 
 /// What serde calls a found value, as JSON calls it.
@@ -86,6 +91,10 @@ mod tests {
             (
                 "invalid type: sequence, expected struct PodSpec",
                 "json: cannot unmarshal array into field spec.x of type PodSpec",
+            ),
+            (
+                "invalid value: integer `-1`, expected u32",
+                "json: cannot unmarshal number -1 into field spec.x of type uint32",
             ),
             ("premature end of input", "json: field spec.x: premature end of input"),
         ] {

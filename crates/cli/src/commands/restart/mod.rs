@@ -29,6 +29,8 @@ use select::{Selected, Selection};
 
 /// The code of timeout(1), for a restart that goes on after the command gave up waiting.
 const TIMED_OUT: u8 = 124;
+/// What a shell tells of a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 /// Carries the command out.
 pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
@@ -41,21 +43,31 @@ pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
         let lookup = client::connect_to(&args.access).await?;
         let left = Cell::new(0);
         let work = restart(args, &lookup, &left);
-        let done = match args.timeout {
-            None => work.await,
-            Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_elapsed| {
-                let limit = humantime::format_duration(limit);
-                output::note(format!(
-                    "rekindle: not done within {limit}; what was asked for goes on"
-                ));
-                Ok(ExitCode::from(TIMED_OUT))
-            }),
+        let done = tokio::select! {
+            done = within(args.timeout, work) => done,
+            Ok(()) = tokio::signal::ctrl_c() => {
+                output::note("rekindle: interrupted; what was asked for goes on");
+                Ok(ExitCode::from(INTERRUPTED))
+            }
         };
         // they end with success when none is left
         if let left @ 1.. = left.get() {
             output::note(format!("rekindle: the {left} pods after it are left alone"));
         }
         done
+    })
+}
+
+/// The work, as long as it may be waited for.
+async fn within(
+    limit: Option<Duration>,
+    work: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    let Some(limit) = limit else { return work.await };
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_elapsed| {
+        let limit = humantime::format_duration(limit);
+        output::note(format!("rekindle: not done within {limit}; what was asked for goes on"));
+        Ok(ExitCode::from(TIMED_OUT))
     })
 }
 
