@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::{LadderRung, OnExhausted, Refresh, RestartLadderSpec, Rung};
-use crate::validation::FieldError;
+use crate::validation::field_error::{FieldError, Problem};
 
 /// Makes a ladder: the rungs, each with its attempts: `Container:3, Pod:2, Recreate`. The others need it.
 pub const LADDER: &str = "rekindle.dev/ladder";
@@ -98,11 +98,14 @@ fn told<'a>(fault: &FieldError, get: &impl Fn(&str) -> Option<&'a str>) -> Ladde
         field if field.contains(".refresh") => LADDER_REFRESH,
         _ => LADDER,
     };
-    // of several rungs in one text, it has to be said which is meant
-    let problem = match fault.field.rsplit('.').next() {
-        Some("rung" | "attempts") => fault.body(),
-        Some(_) | None if fault.detail.is_empty() => fault.body(),
-        Some(_) | None => fault.detail.clone(),
+    // of several rungs in one text, it has to be said which is meant; that a value is invalid is said of the text as a whole
+    let problem = match (fault.field.rsplit('.').next(), &fault.problem) {
+        (Some("rung" | "attempts"), Problem::Invalid(value)) => {
+            format!("{value}: {}", fault.detail)
+        }
+        (Some("rung" | "attempts"), _) => fault.body(),
+        (Some(_) | None, _) if fault.detail.is_empty() => fault.body(),
+        (Some(_) | None, _) => fault.detail.clone(),
     };
     let value = get(annotation).unwrap_or_default().to_owned();
     LadderAnnotationError { annotation, value, problem }

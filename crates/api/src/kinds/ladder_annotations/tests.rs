@@ -30,7 +30,7 @@ fn a_mistake_is_told_with_its_annotation_and_what_to_do() {
         ),
         (
             vec![(LADDER, "Pod, Container")],
-            "metadata.annotations[rekindle.dev/ladder]: Invalid value: \"Pod, Container\": Invalid value: \"Container\": must stand \
+            "metadata.annotations[rekindle.dev/ladder]: Invalid value: \"Pod, Container\": \"Container\": must stand \
              before Pod",
         ),
         (
