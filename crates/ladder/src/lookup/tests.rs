@@ -79,11 +79,11 @@ fn annotations_that_make_no_ladder_are_named_with_their_pod() {
         ),
         (
             [(LADDER, "Pod, Container"), (LADDER_WINDOW, "1m")],
-            "pod \"web-0\": annotation rekindle.dev/ladder: \"Pod, Container\": Invalid value: \"Container\": must stand before Pod",
+            "pod \"web-0\": annotation rekindle.dev/ladder: \"Pod, Container\": \"Container\": must stand before Pod",
         ),
         (
             [(LADDER, "Pod:0"), (LADDER_WINDOW, "1m")],
-            "pod \"web-0\": annotation rekindle.dev/ladder: \"Pod:0\": Invalid value: 0: must be between 1 and 1000",
+            "pod \"web-0\": annotation rekindle.dev/ladder: \"Pod:0\": 0: must be between 1 and 1000",
         ),
         (
             [(LADDER, "Pods"), (LADDER_WINDOW, "1m")],
