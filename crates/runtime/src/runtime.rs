@@ -58,6 +58,20 @@ pub trait Runtime: Send + Sync + 'static {
         key: &ContainerKey,
     ) -> impl Future<Output = Result<StartedContainer, RuntimeError>> + Send;
 
+    /// Both in one: prepares a container and starts its process, with nothing between the two if this runtime can do without. One that
+    /// stands prepared gets the limits of `spec` first. An error says that it was not prepared, or that nobody knows; what became of the
+    /// start is in [`MadeContainer::start`].
+    fn run_container(
+        &self,
+        spec: &ContainerSpec,
+    ) -> impl Future<Output = Result<MadeContainer, RuntimeError>> + Send {
+        async move {
+            let created = self.create_container(spec).await?;
+            let start = self.start_container(&spec.key).await;
+            Ok(MadeContainer { created, start })
+        }
+    }
+
     /// Sends the container's first process a signal; a container that has ended already is success.
     fn signal_container(
         &self,
@@ -193,6 +207,15 @@ pub struct StartedContainer {
     pub pid: u32,
     /// When it was started.
     pub started_at: Tick,
+}
+
+/// What [`Runtime::run_container`] answers.
+#[derive(Debug)]
+pub struct MadeContainer {
+    /// What was prepared.
+    pub created: CreatedContainer,
+    /// How its start went.
+    pub start: Result<StartedContainer, RuntimeError>,
 }
 
 /// An image that is present.

@@ -92,9 +92,10 @@ fn what_cannot_be_executed_is_a_start_error_with_exit_code_128() {
         let mut spec = world.spec("web", u32::try_from(attempt).unwrap());
         spec.command = command.iter().map(|arg| (*arg).to_owned()).collect();
         spec.working_dir = working_dir.map(str::to_owned);
-        world.block(world.rt().create_container(&spec)).unwrap();
         for _repeated in 0..2 {
-            match world.block(world.rt().start_container(&spec.key)).unwrap_err() {
+            let made = world.block(world.rt().run_container(&spec)).unwrap();
+            assert_eq!(made.created.id.len(), 64);
+            match made.start.unwrap_err() {
                 RuntimeError::Start { problem: told, .. } => assert_eq!(told, problem),
                 error => panic!("{}", error.chain()),
             }
@@ -191,6 +192,20 @@ fn calls_are_idempotent_by_key() {
         world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
     }
     assert!(world.block(world.rt().snapshot()).unwrap().is_empty());
+}
+
+#[test]
+fn what_stands_prepared_is_run_with_the_limits_of_the_call_and_what_runs_is_run_once() {
+    let world = World::new();
+    world.run_sandbox();
+    let mut spec = world.shell("web", 0, "exec dd if=/dev/zero of=/dev/null bs=200M count=1");
+    let created = world.block(world.rt().create_container(&spec)).unwrap();
+    spec.resources.memory_limit_bytes = Some(32 * 1024 * 1024);
+    let made = world.block(world.rt().run_container(&spec)).unwrap();
+    assert_eq!(made.created, created);
+    let again = world.block(world.rt().run_container(&spec)).unwrap();
+    assert_eq!((again.created, again.start.unwrap()), (created, made.start.unwrap()));
+    assert_eq!(world.next_exit().1.status, ExitStatus::OomKilled);
 }
 
 #[test]
@@ -360,8 +375,7 @@ fn many_pods_come_and_go_at_once() {
         let runtime = runtime.clone();
         async move {
             runtime.run_sandbox(&sandbox_spec(spec.key.sandbox.clone())).await?;
-            runtime.create_container(&spec).await?;
-            runtime.start_container(&spec.key).await.map(drop)
+            runtime.run_container(&spec).await?.start.map(drop)
         }
     });
     let codes = world.block(async {

@@ -46,8 +46,10 @@ pub(crate) struct Container {
     pub(crate) slot: String,
     pub(crate) pid: u32,
     pub(crate) stage: Stage,
-    /// The call that waits for the end of Preparing or Starting.
-    pub(crate) waiting: Option<u64>,
+    /// The call that waits until it is prepared.
+    pub(crate) create_call: Option<u64>,
+    /// The call that waits until its command runs. One that comes while it is being prepared is why it goes on then.
+    pub(crate) start_call: Option<u64>,
     /// The call that waits for its removal.
     pub(crate) removal: Option<u64>,
     pub(crate) pidfd: OwnedFd,
@@ -134,13 +136,14 @@ impl Container {
         launched: Launched,
         files: Files,
         plan: &ContainerPlan,
-        waiting: u64,
+        create_call: u64,
     ) -> Self {
         Self {
             slot: plan.slot.clone(),
             pid: launched.pid,
             stage: Stage::Preparing,
-            waiting: Some(waiting),
+            create_call: Some(create_call),
+            start_call: None,
             removal: None,
             pidfd: launched.pidfd,
             status: Some(launched.status),

@@ -33,7 +33,8 @@ pub enum Request {
     Claim(ClaimPlan),
     /// Make a container and hold it just before its exec. Answered when it is ready; one that stands already is success.
     Create(Box<ContainerPlan>),
-    /// Let a created container go. Answered when the exec succeeded or failed.
+    /// Let a created container go; one that is still being prepared goes when it is. Answered when the exec succeeded or failed.
+    /// A shim of an earlier version refuses the one that is still being prepared.
     Start {
         /// Which one.
         slot: String,

@@ -133,7 +133,8 @@ impl Server {
                 self.agent = Some(Connection::new(socket));
                 for container in self.containers.values_mut() {
                     // Numbers of the agent before mean nothing to this one.
-                    container.waiting = None;
+                    container.create_call = None;
+                    container.start_call = None;
                     container.removal = container.removal.map(|_| NOBODY);
                 }
                 self.shutdown = self.shutdown.map(|_| NOBODY);

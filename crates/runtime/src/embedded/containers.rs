@@ -12,15 +12,19 @@ use rekindle_shim::protocol::{
 use rekindle_types::{ContainerUser, Tick};
 
 use super::layout;
-use super::link::CallError;
+use super::limits;
+use super::link::{Awaited, CallError, Link};
 use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
-use super::sandbox::Sandbox;
+use super::sandbox::{Container, Sandbox};
 use super::{Shared, blocking, janitor};
 use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
-use crate::runtime::{CreatedContainer, StartedContainer, StopSignal};
+use crate::runtime::{CreatedContainer, MadeContainer, StartedContainer, StopSignal};
 use crate::spec::{ContainerKey, ContainerSpec, MountSource, ProcMount, Processes, Users};
+
+const CREATE: &str = "create";
+const START: &str = "start";
 
 fn failed(key: &ContainerKey, operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
     RuntimeError::Container { key: key.clone(), operation, source: source.into() }
@@ -45,64 +49,144 @@ fn answer(record: &ContainerRecord) -> CreatedContainer {
     }
 }
 
+/// Where a container is made and started: in a sandbox that is ready.
+struct Home {
+    sandbox: Arc<Sandbox>,
+    link: Link,
+    slot: String,
+}
+
+impl Home {
+    fn of(
+        shared: &Shared,
+        key: &ContainerKey,
+        operation: &'static str,
+    ) -> Result<Self, RuntimeError> {
+        let ready = shared.find(&key.sandbox).and_then(|sandbox| Some((sandbox.link()?, sandbox)));
+        let Some((link, sandbox)) = ready else {
+            return Err(failed(key, operation, "its sandbox is not ready"));
+        };
+        Ok(Self { sandbox, link, slot: layout::slot(key) })
+    }
+
+    /// The container as far as it was made before.
+    fn found(&self) -> Option<(CreatedContainer, Phase)> {
+        let look = |found: &Container| (answer(&found.record), found.phase.clone());
+        self.sandbox.container(&self.slot, look)
+    }
+}
+
 /// Prepares the container up to its exec.
 pub(crate) async fn create(
     shared: &Arc<Shared>,
     spec: ContainerSpec,
 ) -> Result<CreatedContainer, RuntimeError> {
-    const OPERATION: &str = "create";
-    let key = spec.key.clone();
-    let slot = layout::slot(&key);
-    let ready = shared.find(&key.sandbox).and_then(|sandbox| Some((sandbox.link()?, sandbox)));
-    let Some((link, sandbox)) = ready else {
-        return Err(failed(&key, OPERATION, "its sandbox is not ready"));
-    };
-    let gate = sandbox.container_gate(&slot);
+    let home = Home::of(shared, &spec.key, CREATE)?;
+    let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
-    if let Some(found) = sandbox.container(&slot, |container| answer(&container.record)) {
-        return Ok(found);
+    if let Some((created, _)) = home.found() {
+        return Ok(created);
     }
+    let (plan, record) = planned(shared, &home, spec).await?;
+    let prepared = home.link.ask(Request::Create(Box::new(plan)));
+    made(shared, &home, record, prepared).await
+}
+
+/// Prepares the container and lets it go. Its shim has both words at once, so that nothing stands between the two.
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    spec: ContainerSpec,
+) -> Result<MadeContainer, RuntimeError> {
+    let key = spec.key.clone();
+    let home = Home::of(shared, &key, CREATE)?;
+    let gate = home.sandbox.container_gate(&home.slot);
+    let _gate = gate.lock().await;
+    if let Some((created, phase)) = home.found() {
+        match phase {
+            // its limits may be others since it was made
+            Phase::Created => limits::apply(shared, &key, &spec.resources).await?,
+            Phase::Running { .. } | Phase::Exited { .. } => {}
+        }
+        let start = let_go(shared, &home, &key).await;
+        return Ok(MadeContainer { created, start });
+    }
+    let (plan, record) = planned(shared, &home, spec).await?;
+    let prepared = home.link.ask(Request::Create(Box::new(plan)));
+    let started = home.link.ask(Request::Start { slot: home.slot.clone() });
+    let created = made(shared, &home, record, prepared).await?;
+    let start = match answered(started).await {
+        // a shim of an earlier version wants to be asked when it is prepared
+        Err(CallError::Refused(Failure { kind: FailureKind::State, .. })) => {
+            let_go(shared, &home, &key).await
+        }
+        answer => start_time(&key, answer),
+    };
+    Ok(MadeContainer { created, start })
+}
+
+async fn answered(asked: Result<Awaited, CallError>) -> Result<Answer, CallError> {
+    asked?.given().await
+}
+
+/// All that the shim is to know, written down.
+async fn planned(
+    shared: &Arc<Shared>,
+    home: &Home,
+    spec: ContainerSpec,
+) -> Result<(ContainerPlan, ContainerRecord), RuntimeError> {
     let prepared = {
-        let (shared, sandbox, slot) = (shared.clone(), sandbox.clone(), slot.clone());
+        let (shared, sandbox, slot) = (shared.clone(), home.sandbox.clone(), home.slot.clone());
         blocking(move || prepare(&shared, &sandbox, &slot, &spec)).await
     };
-    let called = match prepared {
+    match prepared {
         Ok((plan, record)) => {
-            sandbox.insert(&slot, record.clone(), Phase::Created);
-            let called = link.call(Request::Create(Box::new(plan))).await;
-            janitor::refill_roots(shared, &sandbox, key.attempt);
-            match called {
-                Ok(prepared) => identified(&sandbox, &slot, record, prepared),
-                Err(error) => Err(refused(&key, OPERATION, error)),
-            }
+            home.sandbox.insert(&home.slot, record.clone(), Phase::Created);
+            Ok((plan, record))
         }
-        Err(error) => Err(error),
-    };
-    if called.is_err() {
-        clear(shared, &sandbox, &slot);
+        Err(error) => {
+            clear(shared, &home.sandbox, &home.slot);
+            Err(error)
+        }
     }
-    called
+}
+
+/// Waits until its shim has prepared it.
+async fn made(
+    shared: &Arc<Shared>,
+    home: &Home,
+    record: ContainerRecord,
+    asked: Result<Awaited, CallError>,
+) -> Result<CreatedContainer, RuntimeError> {
+    let prepared = answered(asked).await;
+    janitor::refill_roots(shared, &home.sandbox, record.key.attempt);
+    match prepared {
+        Ok(prepared) => Ok(identified(home, record, prepared)),
+        Err(error) => {
+            match error {
+                CallError::Refused(_) => clear(shared, &home.sandbox, &home.slot),
+                // nobody knows how far it is: its root may be in use
+                CallError::Gone => {}
+            }
+            Err(refused(&record.key, CREATE, error))
+        }
+    }
 }
 
 /// Writes down who the container's process is, when its shim says so.
-fn identified(
-    sandbox: &Sandbox,
-    slot: &str,
-    record: ContainerRecord,
-    prepared: Answer,
-) -> Result<CreatedContainer, RuntimeError> {
+fn identified(home: &Home, record: ContainerRecord, prepared: Answer) -> CreatedContainer {
     let user = match prepared {
         Answer::Created(UserIds { uid, gid, groups }) => Some(ContainerUser { uid, gid, groups }),
         // it cannot say, or it is of an earlier version
         Answer::Done | Answer::Started { .. } | Answer::State(_) => None,
     };
     let record = ContainerRecord { user, ..record };
-    let key = &record.key;
-    sandbox
-        .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
-        .map_err(|e| failed(key, "create", format!("write down container {slot}: {e}")))?;
-    sandbox.identify(slot, record.user.clone());
-    Ok(answer(&record))
+    let line = Line::Made { slot: home.slot.clone(), record: record.clone() };
+    if let Err(error) = home.sandbox.record(&line) {
+        let slot = &home.slot;
+        tracing::warn!(%error, slot, "the user of a container could not be written down");
+    }
+    home.sandbox.identify(&home.slot, record.user.clone());
+    answer(&record)
 }
 
 fn resolve(shared: &Shared, name: &str) -> Result<ResolvedImage, RuntimeError> {
@@ -143,7 +227,6 @@ fn prepare(
     slot: &str,
     spec: &ContainerSpec,
 ) -> Result<(ContainerPlan, ContainerRecord), RuntimeError> {
-    const OPERATION: &str = "create";
     let key = &spec.key;
     check_proc_mount(spec, sandbox.namespaces.users)?;
     // until the record below says that the image is used
@@ -156,7 +239,7 @@ fn prepare(
             image.rootfs.lower_dirs.extend(shared.places.beneath(&spec.mounts));
             let taken = sandbox.roots.take();
             let at = sandbox.roots.dir().display();
-            Some(taken.map_err(|e| failed(key, OPERATION, format!("make a folder in {at}: {e}")))?)
+            Some(taken.map_err(|e| failed(key, CREATE, format!("make a folder in {at}: {e}")))?)
         }
     };
     let dir = sandbox.roots.dir().join(root.as_deref().unwrap_or_default());
@@ -172,14 +255,14 @@ fn prepare(
         plan::container(spec, &image, &place, &shared.profiles).map_err(
             |problem| match problem {
                 Problem::Spec(problem) => RuntimeError::Config { key: key.clone(), problem },
-                Problem::Profile(error) => failed(key, OPERATION, error),
+                Problem::Profile(error) => failed(key, CREATE, error),
             },
         )?;
     plan.processes = processes(spec, sandbox.namespaces.processes);
     plan.cgroup = shared
         .cgroups
         .create_container(&key.sandbox, slot, &spec.resources)
-        .map_err(|error| failed(key, OPERATION, error))?;
+        .map_err(|error| failed(key, CREATE, error))?;
     let record = ContainerRecord {
         key: key.clone(),
         id: shared.layout.container_id(key),
@@ -191,7 +274,7 @@ fn prepare(
     };
     sandbox
         .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
-        .map_err(|e| failed(key, OPERATION, format!("write down container {slot}: {e}")))?;
+        .map_err(|e| failed(key, CREATE, format!("write down container {slot}: {e}")))?;
     Ok((plan, record))
 }
 
@@ -223,25 +306,38 @@ pub(crate) async fn start(
     shared: &Arc<Shared>,
     key: &ContainerKey,
 ) -> Result<StartedContainer, RuntimeError> {
-    const OPERATION: &str = "start";
-    let slot = layout::slot(key);
-    let Some(sandbox) = shared.find(&key.sandbox) else {
-        return Err(failed(key, OPERATION, "its sandbox does not stand"));
-    };
-    let gate = sandbox.container_gate(&slot);
+    let home = Home::of(shared, key, START)?;
+    let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
-    let known = sandbox.container(&slot, |_| ()).is_some();
-    let (true, Some(link)) = (known, sandbox.link()) else {
-        let problem = if known { "its sandbox is not ready" } else { "it was not created" };
-        return Err(failed(key, OPERATION, problem));
-    };
-    let answer = link.call(Request::Start { slot }).await;
-    match answer.map_err(|error| refused(key, OPERATION, error))? {
+    match home.found() {
+        Some(_) => let_go(shared, &home, key).await,
+        None => Err(failed(key, START, "it was not created")),
+    }
+}
+
+async fn let_go(
+    shared: &Arc<Shared>,
+    home: &Home,
+    key: &ContainerKey,
+) -> Result<StartedContainer, RuntimeError> {
+    let answer = home.link.call(Request::Start { slot: home.slot.clone() }).await;
+    if let Err(CallError::Refused(Failure { kind: FailureKind::State, .. })) = answer {
+        // its shim does not have it: the next try makes it
+        clear(shared, &home.sandbox, &home.slot);
+    }
+    start_time(key, answer)
+}
+
+fn start_time(
+    key: &ContainerKey,
+    answer: Result<Answer, CallError>,
+) -> Result<StartedContainer, RuntimeError> {
+    match answer.map_err(|error| refused(key, START, error))? {
         Answer::Started { pid, started_at_us } => {
             Ok(StartedContainer { pid, started_at: Tick::from_micros(started_at_us) })
         }
         Answer::Done | Answer::Created(_) | Answer::State(_) => {
-            Err(failed(key, OPERATION, "the shim answered something else"))
+            Err(failed(key, START, "the shim answered something else"))
         }
     }
 }

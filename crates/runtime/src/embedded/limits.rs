@@ -9,6 +9,8 @@ use super::{Shared, blocking};
 use crate::error::RuntimeError;
 use crate::spec::{Change, ContainerKey, Resources, SandboxKey, SandboxMemory};
 
+const OPERATION: &str = "change the limits of";
+
 fn ready(
     shared: &Shared,
     key: &SandboxKey,
@@ -29,7 +31,6 @@ pub(super) async fn update_sandbox(
     resources: &Resources,
     change: Change,
 ) -> Result<(), RuntimeError> {
-    const OPERATION: &str = "change the limits of";
     let sandbox = ready(shared, key, OPERATION)?;
     let _gate = sandbox.gate.lock().await;
     let (shared, owned, resources) = (shared.clone(), key.clone(), resources.clone());
@@ -47,7 +48,6 @@ pub(super) async fn update_container(
     key: &ContainerKey,
     resources: &Resources,
 ) -> Result<(), RuntimeError> {
-    const OPERATION: &str = "change the limits of";
     let slot = layout::slot(key);
     let sandbox = ready(shared, &key.sandbox, OPERATION)?;
     let gate = sandbox.container_gate(&slot);
@@ -55,10 +55,21 @@ pub(super) async fn update_container(
     if !sandbox.live_containers().iter().any(|(live, _)| *live == slot) {
         return Ok(());
     }
+    apply(shared, key, resources).await
+}
+
+/// Gives them to a container that has not ended. Its caller holds its gate.
+pub(super) async fn apply(
+    shared: &Arc<Shared>,
+    key: &ContainerKey,
+    resources: &Resources,
+) -> Result<(), RuntimeError> {
     let (shared, owned, resources) = (shared.clone(), key.clone(), resources.clone());
-    let updated =
-        blocking(move || shared.cgroups.update_container(&owned.sandbox, &slot, &resources)).await;
-    updated.map_err(|error| RuntimeError::Container {
+    let updated = blocking(move || {
+        let slot = layout::slot(&owned);
+        shared.cgroups.update_container(&owned.sandbox, &slot, &resources)
+    });
+    updated.await.map_err(|error| RuntimeError::Container {
         key: key.clone(),
         operation: OPERATION,
         source: error.into(),

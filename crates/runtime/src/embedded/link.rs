@@ -96,10 +96,19 @@ impl Link {
         request: Request,
         files: Vec<OwnedFd>,
     ) -> Result<Answer, CallError> {
+        self.ask_with(request, files)?.given().await
+    }
+
+    /// Asks, and leaves the answer for later: what is asked next comes after it.
+    pub(crate) fn ask(&self, request: Request) -> Result<Awaited, CallError> {
+        self.ask_with(request, Vec::new())
+    }
+
+    fn ask_with(&self, request: Request, files: Vec<OwnedFd>) -> Result<Awaited, CallError> {
         let (reply, answer) = oneshot::channel();
         let outgoing = Outgoing { request, files, ended: None, reply };
         self.calls.send(outgoing).map_err(|_| CallError::Gone)?;
-        answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)
+        Ok(Awaited(answer))
     }
 
     /// Runs a command in a container. Answers when its exec succeeded; a caller that goes away before has it killed.
@@ -115,8 +124,18 @@ impl Link {
         let outgoing = Outgoing { request, files, ended: Some((id, sender)), reply };
         self.calls.send(outgoing).map_err(|_| CallError::Gone)?;
         let execution = Execution { id, link: self.clone(), ended: Some(ended) };
-        answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
+        Awaited(answer).given().await?;
         Ok(execution)
+    }
+}
+
+/// An answer to come.
+pub(crate) struct Awaited(oneshot::Receiver<Result<Answer, Failure>>);
+
+impl Awaited {
+    /// Waits for it.
+    pub(crate) async fn given(self) -> Result<Answer, CallError> {
+        self.0.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)
     }
 }
 

@@ -49,8 +49,8 @@ use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::registry::{Puller, RegistrySettings};
 use crate::image::{ImageError, ImageStore};
 use crate::runtime::{
-    CreatedContainer, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, Runtime, RuntimeEvent,
-    SandboxSnapshot, StartedContainer, StopSignal,
+    CreatedContainer, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, MadeContainer, Runtime,
+    RuntimeEvent, SandboxSnapshot, StartedContainer, StopSignal,
 };
 use crate::spec::{
     Change, ContainerKey, ContainerSpec, Resources, SandboxInfo, SandboxKey, SandboxMemory,
@@ -259,6 +259,11 @@ impl Runtime for EmbeddedRuntime {
     async fn start_container(&self, key: &ContainerKey) -> Result<StartedContainer, RuntimeError> {
         let (shared, key) = (self.shared.clone(), key.clone());
         Shared::to_the_end(async move { containers::start(&shared, &key).await }).await
+    }
+
+    async fn run_container(&self, spec: &ContainerSpec) -> Result<MadeContainer, RuntimeError> {
+        let (shared, spec) = (self.shared.clone(), spec.clone());
+        Shared::to_the_end(async move { containers::run(&shared, spec).await }).await
     }
 
     async fn signal_container(

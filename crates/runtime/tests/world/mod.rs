@@ -119,8 +119,7 @@ impl World {
     }
 
     pub fn start(&self, spec: &ContainerSpec) -> StartedContainer {
-        self.block(self.rt().create_container(spec)).unwrap();
-        self.block(self.rt().start_container(&spec.key)).unwrap()
+        self.block(self.rt().run_container(spec)).unwrap().start.unwrap()
     }
 
     pub fn next_exit(&self) -> (ContainerKey, Exit) {

@@ -46,7 +46,7 @@ impl Server {
         if let Some(container) = found.and_then(|number| self.containers.get_mut(&number)) {
             return Ok(match container.stage {
                 Stage::Preparing => {
-                    container.waiting = Some(seq);
+                    container.create_call = Some(seq);
                     None
                 }
                 Stage::Created
@@ -107,7 +107,8 @@ impl Server {
         }
     }
 
-    /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed.
+    /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed. One that is still being prepared goes on as
+    /// soon as it is, without another word from its agent.
     pub(super) fn start(&mut self, slot: &str, seq: u64) -> Option<Result<Answer, Failure>> {
         let number = self.find(slot);
         let Some(container) = number.and_then(|number| self.containers.get_mut(&number)) else {
@@ -117,14 +118,14 @@ impl Server {
         match &container.stage {
             Stage::Created => {
                 container.go();
-                container.waiting = Some(seq);
+                container.start_call = Some(seq);
                 None
             }
-            Stage::Preparing => {
-                let problem = format!("container {slot} is not ready yet");
-                Some(Err(Failure::new(FailureKind::State, problem)))
+            Stage::Preparing | Stage::Starting { .. } => {
+                container.start_call = Some(seq);
+                None
             }
-            Stage::Starting { at_us: started_at_us } | Stage::Running { started_at_us } => {
+            Stage::Running { started_at_us } => {
                 Some(Ok(Answer::Started { pid, started_at_us: *started_at_us }))
             }
             Stage::Exited(exit) => Some(match exit.cause {
@@ -205,7 +206,10 @@ impl Server {
                 }
                 let Some(container) = self.containers.get_mut(&number) else { return };
                 container.stage = Stage::Created;
-                if let Some(seq) = container.waiting.take() {
+                if container.start_call.is_some() && container.removal.is_none() {
+                    container.go();
+                }
+                if let Some(seq) = container.create_call.take() {
                     let created = container.basis.created();
                     self.answer(seq, Ok(created));
                 }
@@ -224,9 +228,9 @@ impl Server {
                 if let Stage::Starting { at_us: started_at_us } = container.stage {
                     container.stage = Stage::Running { started_at_us };
                     let answer = Answer::Started { pid: container.pid, started_at_us };
-                    let waiting = container.waiting.take();
+                    let start_call = container.start_call.take();
                     self.persist(number);
-                    if let Some(seq) = waiting {
+                    if let Some(seq) = start_call {
                         self.answer(seq, Ok(answer));
                     }
                     self.hold_mounts(number);
@@ -253,9 +257,7 @@ impl Server {
         if let Err(errno) = rustix::process::waitid(child, options) {
             note(&format!("reap {}: {}", container.slot, errno_text(errno)));
         }
-        if let Some(seq) = container.waiting.take() {
-            self.answer(seq, Err(failure));
-        }
+        self.answer_calls(&mut container, &failure);
         if let Some(seq) = container.removal.take() {
             self.answer(seq, Ok(Answer::Done));
         }
@@ -264,17 +266,21 @@ impl Server {
     fn end_by_start_error(&mut self, number: u32, failure: Failure) {
         let Some(container) = self.containers.get_mut(&number) else { return };
         let now_us = timestamp::now_us();
-        container.stage = Stage::Exited(ExitRecord {
+        let exit = ExitRecord {
             cause: ExitCause::StartError,
             started_at_us: now_us,
             finished_at_us: now_us,
             message: failure.problem.clone(),
             oom: None,
-        });
-        let waiting = container.waiting.take();
+        };
+        container.stage = Stage::Exited(exit.clone());
+        let start_call = container.start_call.take();
+        let slot = container.slot.clone();
         self.persist(number);
-        if let Some(seq) = waiting {
-            self.answer(seq, Err(failure));
+        match start_call {
+            Some(seq) => self.answer(seq, Err(failure)),
+            // an agent that came meanwhile takes it for one that runs
+            None => self.send(&Message::Exited { slot, exit }),
         }
     }
 
@@ -311,9 +317,16 @@ impl Server {
     }
 
     fn forget_ended(&mut self, number: u32, problem: &str) {
-        let container = self.containers.remove(&number);
-        if let Some(seq) = container.and_then(|mut container| container.waiting.take()) {
-            self.answer(seq, Err(Failure::new(FailureKind::Setup, problem)));
+        if let Some(mut container) = self.containers.remove(&number) {
+            self.answer_calls(&mut container, &Failure::new(FailureKind::Setup, problem));
+        }
+    }
+
+    /// What is asked of a container that will not be, neither prepared nor started.
+    fn answer_calls(&mut self, container: &mut Container, failure: &Failure) {
+        for seq in [container.create_call.take(), container.start_call.take()].into_iter().flatten()
+        {
+            self.answer(seq, Err(failure.clone()));
         }
     }
 

@@ -76,12 +76,36 @@ impl Shim {
     }
 
     pub fn call(&mut self, request: Request) -> Result<Answer, Failure> {
-        self.seq += 1;
+        self.send([request]);
+        self.answer(self.seq)
+    }
+
+    /// Several calls in one write, and their answers, which come in the same order.
+    pub fn call_all<const N: usize>(
+        &mut self,
+        requests: [Request; N],
+    ) -> [Result<Answer, Failure>; N] {
+        let before = self.seq;
+        self.send(requests);
+        let mut seq = before;
+        std::array::from_fn(|_| {
+            seq += 1;
+            self.answer(seq)
+        })
+    }
+
+    fn send(&mut self, requests: impl IntoIterator<Item = Request>) {
         let mut output = Vec::new();
-        frame::write(&Call { seq: self.seq, request }, &mut output).unwrap();
+        for request in requests {
+            self.seq += 1;
+            frame::write(&Call { seq: self.seq, request }, &mut output).unwrap();
+        }
         self.socket.write_all(&output).unwrap();
+    }
+
+    fn answer(&mut self, expected: u64) -> Result<Answer, Failure> {
         match self.next() {
-            Message::Answer { seq, result } if seq == self.seq => result,
+            Message::Answer { seq, result } if seq == expected => result,
             message => panic!("{message:?}"),
         }
     }
