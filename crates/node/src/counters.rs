@@ -80,14 +80,13 @@ impl Counted {
             Action::TearDownSandbox { .. } => Self::Operation("remove_podsandbox"),
             Action::PullImage { .. } => Self::Operation("image_status"),
             Action::FetchImage { .. } => Self::Operation("pull_image"),
-            Action::CreateContainer { .. } => Self::Operation("create_container"),
             Action::SignalContainer { .. } | Action::KillContainer { .. } => {
                 Self::Operation("stop_container")
             }
             Action::RemoveContainer { .. } => Self::Operation("remove_container"),
             Action::UpdateContainer { .. } => Self::Operation("update_container"),
             Action::UpdateSandbox { .. } => Self::Operation("update_podsandbox_resources"),
-            Action::StartContainer { key } => {
+            Action::StartContainer { key, .. } => {
                 Self::Start { container_type: container_type(pod, &key.name.0) }
             }
             Action::RunProbe { key, probe, timeout: _ } => {
@@ -117,6 +116,19 @@ fn container_type(pod: &Pod, name: &str) -> &'static str {
     }
 }
 
+/// How an operation of the runtime went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Went {
+    Well,
+    Wrong,
+}
+
+impl Went {
+    fn of(is_well: bool) -> Self {
+        if is_well { Self::Well } else { Self::Wrong }
+    }
+}
+
 impl Counters {
     /// Counts an action that was carried out.
     pub(crate) fn count(
@@ -129,15 +141,22 @@ impl Counters {
         match counted {
             Counted::Nothing => {}
             Counted::Operation(operation) => {
-                self.operation(operation, took, result);
+                self.operation(operation, took, Went::of(result.is_ok()));
                 if *operation == "run_podsandbox" && result.is_ok() {
                     self.started_pods.raise();
                 }
             }
             Counted::Start { container_type } => {
-                self.operation("start_container", took, result);
+                let start = match result {
+                    Ok(Outcome::ContainerMade { start, .. }) => Some(start),
+                    Ok(_) | Err(_) => None,
+                };
+                self.operation("create_container", took, Went::of(result.is_ok()));
+                if let Some(start) = start {
+                    self.operation("start_container", took, Went::of(start.is_ok()));
+                }
                 self.started_containers.of(&[container_type]).raise();
-                if result.is_err() {
+                if !start.is_some_and(Result::is_ok) {
                     let errors =
                         self.started_containers_errors.of(&[container_type, "RunContainerError"]);
                     errors.raise();
@@ -147,15 +166,10 @@ impl Counters {
         }
     }
 
-    fn operation(
-        &self,
-        operation: &str,
-        took: TickDuration,
-        result: &Result<Outcome, ActionError>,
-    ) {
+    fn operation(&self, operation: &str, took: TickDuration, went: Went) {
         self.runtime_operations.of(&[operation]).raise();
         self.runtime_operations_duration.of(&[operation]).observe(took);
-        if result.is_err() {
+        if went == Went::Wrong {
             self.runtime_operations_errors.of(&[operation]).raise();
         }
     }

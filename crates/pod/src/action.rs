@@ -49,17 +49,14 @@ pub enum Action {
         /// The reference as written.
         image: String,
     },
-    /// Prepare a container.
-    CreateContainer {
+    /// Prepare a container, if that was not done, and start its process, if that was not done. One that stands prepared has the limits of
+    /// [`crate::PodCore::granted_pod`] before it goes on. Answered with [`crate::Outcome::ContainerMade`]; an error says that it was not
+    /// prepared, or that nobody knows.
+    StartContainer {
         /// Which start.
         key: ContainerKey,
         /// Of an ephemeral container: the running start whose processes it is to see.
         target: Option<ContainerKey>,
-    },
-    /// Start its process.
-    StartContainer {
-        /// Which start.
-        key: ContainerKey,
     },
     /// Ask it to end: its stop signal.
     SignalContainer {
@@ -161,7 +158,6 @@ impl Action {
             | Action::TearDownSandbox { .. }
             | Action::PullImage { .. }
             | Action::FetchImage { .. }
-            | Action::CreateContainer { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }

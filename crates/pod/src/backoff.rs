@@ -160,11 +160,6 @@ impl Task {
         Self { progress: Progress::Due, failures: 0 }
     }
 
-    /// Failed before: to be done again then.
-    pub(crate) const fn held(until: Tick) -> Self {
-        Self { progress: Progress::Held(until), failures: 1 }
-    }
-
     /// To be begun now.
     pub(crate) fn is_due(&self, now: Tick) -> bool {
         match self.progress {

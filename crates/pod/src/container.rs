@@ -1,13 +1,15 @@
 //! One container of the pod: its states, the numbers of its starts, and what follows its end.
 //!
 //! ```text
-//!         hold passed, its turn            image here            created             started
-//!  Idle ──────────────────────► Pulling ─────────────► Creating ────────► Created ──► Starting ──► Running
-//!   ▲ ▲                            │ failed               │ failed         ▲  │ failed    │           │
-//!   │ └──────── hold, try again ───┴──────────────────────┘                └──┘ (try it   │ StartError│ exit
-//!   │                                                                          again)     │           │
-//!   └───────────────────────── next number, hold by backoff ◄─────────────────────────────┴───────────┘
+//!         hold passed, its turn            image here              started
+//!  Idle ──────────────────────► Pulling ─────────────► Starting ─────────────► Running
+//!   ▲ ▲                            │ failed               │ │ StartError, exit    │ exit
+//!   │ └──────── hold, try again ───┴──────────────────────┘ │                     │
+//!   └───────────────────────── next number, hold by backoff ◄─────────────────────┘
 //! ```
+//! A start that is tried again is asked for under the same number, whatever is known of how far the one before came: it finds what
+//! stands. An exit of that number says that it ran, in whatever state it is told.
+//!
 //! Beside the state stands the [`Standing`] in the round: an Idle container that is Done stays so until the next round.
 //! Running holds [`Health`], the way to `started` and what the probes say, and [`Stop`], the way to its end.
 //!
@@ -16,12 +18,12 @@
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::{
-    ContainerAttempt, ContainerUser, EndedByNode, Exit, ExitStatus, SandboxAttempt, Tick,
-    TickDuration,
+    ContainerAttempt, EndedByNode, Exit, ExitStatus, SandboxAttempt, Tick, TickDuration,
 };
 
 use crate::backoff::{CrashBackoff, Task};
 use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
+use crate::event::Made;
 use crate::health::{Health, HookRun};
 use crate::journal::{
     ContainerRecord, EndedContainer, Failing, FailingRecord, Gate, Halt, HealthRecord, Standing,
@@ -66,18 +68,15 @@ pub(crate) struct Container {
 }
 
 /// What a container does.
+#[expect(clippy::large_enum_variant, reason = "nearly all run, nearly always")]
 #[derive(Debug, PartialEq)]
 pub(crate) enum State {
     /// There is no process and none on the way.
     Idle(Hold),
     /// Its image is being made sure of.
     Pulling { step: PullStep },
-    /// It is being prepared.
-    Creating { action: ActionId },
-    /// It is prepared, and the start is due or held after a failure.
-    Created { made: Made, start: Task },
-    /// Its process is being started, and since then it is to end with all others.
-    Starting { made: Made, action: ActionId, halted: Option<Tick> },
+    /// It is being prepared and started, and since then it is to end with all others.
+    Starting { action: ActionId, halted: Option<Tick> },
     /// Its process runs.
     Running { made: Made, started_at: Tick, health: Health, stop: Option<Stop> },
 }
@@ -106,14 +105,6 @@ pub(crate) enum Hold {
     Image { shown_at: Option<Tick>, until: Tick },
     /// Only another spec can help.
     SpecChange,
-}
-
-/// What the runtime made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Made {
-    pub(crate) container_id: String,
-    pub(crate) image_id: String,
-    pub(crate) user: Option<ContainerUser>,
 }
 
 /// A running container on its way to its end.
@@ -277,8 +268,6 @@ impl Container {
                 }
                 State::Idle(Hold::None | Hold::Crash { .. })
                 | State::Pulling { .. }
-                | State::Creating { .. }
-                | State::Created { .. }
                 | State::Starting { .. }
                 | State::Running { .. } => {}
             }
@@ -326,11 +315,7 @@ impl Container {
     pub(crate) fn health(&self) -> Option<&Health> {
         match &self.state {
             State::Running { health, .. } => Some(health),
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => None,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
         }
     }
 
@@ -346,26 +331,22 @@ impl Container {
     /// A process exists, or an answer that may bring one is awaited: the sandbox cannot be given up.
     pub(crate) fn is_live(&self) -> bool {
         match self.state {
-            State::Idle(_) | State::Pulling { .. } | State::Created { .. } => false,
-            State::Creating { .. } | State::Starting { .. } | State::Running { .. } => true,
+            State::Idle(_) | State::Pulling { .. } => false,
+            State::Starting { .. } | State::Running { .. } => true,
         }
     }
 
     pub(crate) fn is_running(&self) -> bool {
         match &self.state {
             State::Running { stop, .. } => stop.is_none(),
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => false,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => false,
         }
     }
 
     /// On its way to run, image excepted: an answer is awaited that takes no longer than the runtime needs.
     pub(crate) fn is_on_its_way(&self) -> bool {
         match self.state {
-            State::Creating { .. } | State::Created { .. } | State::Starting { .. } => true,
+            State::Starting { .. } => true,
             State::Idle(_) | State::Pulling { .. } | State::Running { .. } => false,
         }
     }
@@ -375,10 +356,7 @@ impl Container {
         let in_start = match &self.state {
             State::Idle(_) => false,
             State::Running { health, .. } => health.is_in_post_start(),
-            State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => true,
+            State::Pulling { .. } | State::Starting { .. } => true,
         };
         in_start && self.definition.post_start == Hook::Given
     }
@@ -457,21 +435,15 @@ impl Container {
     fn stop(&self) -> Option<&Stop> {
         match &self.state {
             State::Running { stop, .. } => stop.as_ref(),
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => None,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
         }
     }
 
     /// Its process has ended (or could not be started): the number is used up.
     pub(crate) fn ended(&mut self, sandbox: SandboxAttempt, exit: Exit, follow_up: FollowUp) {
         let made = match std::mem::replace(&mut self.state, State::Idle(Hold::None)) {
-            State::Created { made, .. }
-            | State::Starting { made, .. }
-            | State::Running { made, .. } => made,
-            State::Idle(_) | State::Pulling { .. } | State::Creating { .. } => Made::default(),
+            State::Running { made, .. } => made,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => Made::default(),
         };
         self.before = self.last.take();
         self.last = Some(EndedContainer {
@@ -508,8 +480,6 @@ impl Container {
             }
             State::Idle(_)
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => {}
         }
@@ -592,11 +562,9 @@ impl Container {
         match self.state {
             // The answer is as good for this sandbox.
             State::Pulling { .. } => {}
-            State::Idle(_)
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => self.let_go_unless_its_image_is_missing(),
+            State::Idle(_) | State::Starting { .. } | State::Running { .. } => {
+                self.let_go_unless_its_image_is_missing()
+            }
         }
         if self.definition.role == Role::Regular {
             self.hold_by_backoff();
@@ -618,8 +586,6 @@ impl Container {
                 Hold::None | Hold::Crash { .. } | Hold::Retry { .. } | Hold::SpecChange,
             )
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => self.let_go(),
         }

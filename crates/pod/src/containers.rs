@@ -1,6 +1,6 @@
 //! How the pod drives its containers from idle to running, and takes in their ends.
 //!
-//! The states are drawn in `container`. Every number that a start uses is in the journal before `CreateContainer`; it was put
+//! The states are drawn in `container`. Every number that a start uses is in the journal before `StartContainer`; it was put
 //! there when the start before had ended, so that a restart needs one write of the journal and not two.
 
 use rekindle_types::{Exit, ExitStatus, Tick};
@@ -8,9 +8,9 @@ use rekindle_types::{Exit, ExitStatus, Tick};
 use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::Role;
-use crate::container::{Checked, Complaint, FollowUp, Hold, Made, PullStep, State, StopReason};
+use crate::container::{Checked, Complaint, FollowUp, Hold, PullStep, State, StopReason};
 use crate::core::{Keep, Lifecycle, PodCore};
-use crate::event::{ActionError, ActionErrorKind, Outcome};
+use crate::event::{ActionError, ActionErrorKind, Made, Outcome};
 use crate::health::Health;
 use crate::journal::{RestartStage, Standing};
 use crate::key::{ActionId, ContainerKey};
@@ -55,13 +55,8 @@ impl PodCore {
                 Hold::Crash { .. } | Hold::Retry { .. } | Hold::Image { .. } | Hold::SpecChange => {
                 }
             },
-            State::Created { start, .. } if start.is_due(now) => self.start(place),
             State::Pulling { step: PullStep::Await } => self.look_again(place),
-            State::Created { .. }
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => {}
+            State::Pulling { .. } | State::Starting { .. } | State::Running { .. } => {}
         }
     }
 
@@ -79,7 +74,7 @@ impl PodCore {
 
     fn begin_start(&mut self, place: usize) {
         match std::mem::take(&mut self.containers[place].image.checked) {
-            Checked::Yes => return self.create(place),
+            Checked::Yes => return self.start(place),
             Checked::No => {}
         }
         let definition = &self.containers[place].definition;
@@ -88,13 +83,14 @@ impl PodCore {
         if known && !definition.asks_always() {
             let event = texts::image_present(definition);
             self.emit(event);
-            self.create(place);
+            self.start(place);
         } else {
             self.pull(place);
         }
     }
 
-    pub(crate) fn create(&mut self, place: usize) {
+    /// Has it made and started: both are asked for at once, as nothing is to be decided between the two.
+    pub(crate) fn start(&mut self, place: usize) {
         let target = match self.target_of(place) {
             Ok(target) => target,
             Err(error) => {
@@ -108,58 +104,53 @@ impl PodCore {
             self.containers[place].in_force = granted.clone();
             self.keep(Keep::Now);
         }
+        self.note_only_start(place);
         let container = &mut self.containers[place];
         container.started_image = Some(container.definition.image.clone());
         let key = container.key(self.sandbox.attempt);
-        let action = Action::CreateContainer { key, target };
-        let action = self.outbox.act(action, Pending::Create(place));
-        container.state = State::Creating { action };
+        let action = Action::StartContainer { key, target };
+        let action = self.outbox.act(action, Pending::Start(place));
+        container.state = State::Starting { action, halted: None };
         self.moved = true;
     }
 
-    fn start(&mut self, place: usize) {
-        self.note_only_start(place);
-        let container = &mut self.containers[place];
-        let key = container.key(self.sandbox.attempt);
-        if let State::Created { made, .. } = &mut container.state {
-            let made = std::mem::take(made);
-            let action = self.outbox.act(Action::StartContainer { key }, Pending::Start(place));
-            container.state = State::Starting { made, action, halted: None };
-            self.moved = true;
-        }
-    }
-
-    pub(crate) fn create_answered(
+    pub(crate) fn start_answered(
         &mut self,
         place: usize,
         id: ActionId,
         result: Result<Outcome, ActionError>,
     ) {
-        let container = &mut self.containers[place];
-        match container.state {
-            State::Creating { action } if action == id => {}
+        match self.containers[place].state {
+            State::Starting { action, .. } if action == id => {}
             State::Idle(_)
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => return,
         }
         self.status_changed = true;
         match result {
-            Ok(Outcome::ContainerCreated { container_id, image_id, user }) => {
-                let made = Made { container_id, image_id, user };
-                container.state = State::Created { made, start: Task::due() };
-                let event = texts::created(&container.definition);
-                self.emit(event);
+            Ok(Outcome::ContainerMade { made, start }) => {
+                self.tell_of_creation(place);
+                match start {
+                    Ok(started_at) => self.started(place, made, started_at),
+                    Err(error) if error.kind == ActionErrorKind::ContainerStart => {
+                        self.could_not_start(place, made, error.message);
+                    }
+                    Err(error) => self.start_unclear(place, error.message),
+                }
             }
             Ok(other) => {
-                let message = format!("the runtime answered {other:?} to the creation");
-                let error = ActionError { kind: ActionErrorKind::ContainerCreate, message };
+                let message = format!("the runtime answered {other:?} to the start");
+                let error = ActionError { kind: ActionErrorKind::Other, message };
                 self.creation_failed(place, error);
             }
             Err(error) => self.creation_failed(place, error),
         }
+    }
+
+    fn tell_of_creation(&mut self, place: usize) {
+        let event = texts::created(&self.containers[place].definition);
+        self.emit(event);
     }
 
     fn creation_failed(&mut self, place: usize, error: ActionError) {
@@ -179,6 +170,7 @@ impl PodCore {
             | ActionErrorKind::ContainerStart
             | ActionErrorKind::Other => rekindle_types::reasons::waiting::CREATE_CONTAINER_ERROR,
         };
+        self.unnote_only_start(place, error.kind);
         let until = self.next_try(place);
         let container = &mut self.containers[place];
         container.state = State::Idle(Hold::Retry { until });
@@ -195,70 +187,42 @@ impl PodCore {
         until
     }
 
-    pub(crate) fn start_answered(
-        &mut self,
-        place: usize,
-        id: ActionId,
-        result: Result<Outcome, ActionError>,
-    ) {
-        match self.containers[place].state {
-            State::Starting { action, .. } if action == id => {}
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => return,
-        }
-        match result {
-            Ok(Outcome::ContainerStarted { started_at }) => self.started(place, started_at),
-            Ok(other) => {
-                let message = format!("the runtime answered {other:?} to the start");
-                self.start_unclear(place, message);
-            }
-            Err(error) if error.kind == ActionErrorKind::ContainerStart => {
-                let event = texts::failed(&self.containers[place].definition, &error.message);
-                self.emit(event);
-                let exit = Exit {
-                    status: ExitStatus::StartError,
-                    started_at: self.now,
-                    finished_at: self.now,
-                    message: error.message,
-                };
-                self.container_ended(place, exit);
-            }
-            Err(error) => self.start_unclear(place, error.message),
-        }
+    /// Its command cannot be executed: it has ended without having run.
+    fn could_not_start(&mut self, place: usize, made: Made, message: String) {
+        let event = texts::failed(&self.containers[place].definition, &message);
+        self.emit(event);
+        let (status, now) = (ExitStatus::StartError, self.now);
+        self.runs(place, made, now);
+        let exit = Exit { status, started_at: now, finished_at: now, message };
+        self.container_ended(place, exit);
     }
 
     /// Whether it runs is not known: the same start is asked for again, which does nothing if it does.
     fn start_unclear(&mut self, place: usize, message: String) {
         let until = self.next_try(place);
         let container = &mut self.containers[place];
+        container.state = State::Idle(Hold::Retry { until });
         let event = texts::failed(&container.definition, &message);
-        if let State::Starting { made, .. } = &mut container.state {
-            let made = std::mem::take(made);
-            let start = Task::held(until);
-            container.state = State::Created { made, start };
-        }
         let reason = rekindle_types::reasons::waiting::RUN_CONTAINER_ERROR;
         container.complaint = Some(Complaint { reason, message });
-        self.status_changed = true;
         self.emit(event);
     }
 
+    fn runs(&mut self, place: usize, made: Made, started_at: Tick) {
+        let container = &mut self.containers[place];
+        let health = Health::fresh(&container.definition, started_at, self.now);
+        container.state = State::Running { made, started_at, health, stop: None };
+    }
+
     /// Its process runs.
-    fn started(&mut self, place: usize, started_at: Tick) {
+    fn started(&mut self, place: usize, made: Made, started_at: Tick) {
         self.put_halt_off_for_start(place);
         let container = &mut self.containers[place];
-        if let State::Starting { made, .. } | State::Created { made, .. } = &mut container.state {
-            let made = std::mem::take(made);
-            if container.started_image.as_ref() == Some(&container.definition.image) {
-                container.image.known.get_or_insert_with(|| made.image_id.clone());
-            }
-            let health = Health::fresh(&container.definition, started_at, self.now);
-            container.state = State::Running { made, started_at, health, stop: None };
+        if container.started_image.as_ref() == Some(&container.definition.image) {
+            container.image.known.get_or_insert_with(|| made.image_id.clone());
         }
+        self.runs(place, made, started_at);
+        let container = &mut self.containers[place];
         container.standing = Standing::Started;
         container.complaint = None;
         container.failures = 0;
@@ -278,8 +242,9 @@ impl PodCore {
         self.moved = true;
     }
 
-    /// The runtime says that a start has come to its end. It may say so before it answers the start.
-    pub(crate) fn container_exited(&mut self, key: &ContainerKey, exit: Exit) {
+    /// The runtime says that a start has come to its end. It may say so before it answers the start, and after an answer from which
+    /// nobody knew whether it ran.
+    pub(crate) fn container_exited(&mut self, key: &ContainerKey, made: Made, exit: Exit) {
         if let Some(entry) = self.clearance.get_mut(key) {
             if entry.step == ClearanceStep::Kill {
                 entry.task = Task::due();
@@ -292,12 +257,19 @@ impl PodCore {
             return;
         }
         match self.containers[place].state {
-            State::Starting { .. } | State::Created { .. } => {
-                self.started(place, exit.started_at);
+            State::Running { .. } => return self.container_ended(place, exit),
+            State::Starting { .. } => self.tell_of_creation(place),
+            State::Idle(_) | State::Pulling { .. } => {}
+        }
+        match exit.status {
+            ExitStatus::StartError => self.could_not_start(place, made, exit.message),
+            ExitStatus::Code { .. }
+            | ExitStatus::Signal { .. }
+            | ExitStatus::OomKilled
+            | ExitStatus::Unknown => {
+                self.started(place, made, exit.started_at);
                 self.container_ended(place, exit);
             }
-            State::Running { .. } => self.container_ended(place, exit),
-            State::Idle(_) | State::Pulling { .. } | State::Creating { .. } => {}
         }
     }
 
@@ -305,11 +277,7 @@ impl PodCore {
     pub(crate) fn container_vanished(&mut self, place: usize) {
         let started_at = match self.containers[place].state {
             State::Running { started_at, .. } => started_at,
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => self.now,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => self.now,
         };
         let exit = Exit {
             status: ExitStatus::Unknown,
@@ -354,8 +322,6 @@ impl PodCore {
             }
             State::Idle(_)
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => false,
         }
@@ -395,8 +361,6 @@ impl PodCore {
             State::Running { stop: None, .. }
             | State::Idle(_)
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. } => container.follow_up(status),
         }
     }

@@ -322,7 +322,7 @@ impl PodCore {
             Event::NodeStops { grace } => self.node_stops(grace),
             Event::RestartRequested(request) => self.restart_requested(request),
             Event::ActionResult { id, result } => self.answered(id, result),
-            Event::ContainerExited { key, exit } => self.container_exited(&key, exit),
+            Event::ContainerExited { key, made, exit } => self.container_exited(&key, made, exit),
             Event::SandboxDied { attempt } => self.sandbox_died(attempt),
             Event::ResourcesDecided { ticket, decision } => {
                 self.resources_decided(ticket, decision);
@@ -340,7 +340,6 @@ impl PodCore {
             Some(Pending::SandboxSetUp) => self.sandbox_answered(id, result),
             Some(Pending::SandboxTearDown(attempt)) => self.teardown_answered(attempt, id, result),
             Some(Pending::Pull(place)) => self.pull_answered(place, id, result),
-            Some(Pending::Create(place)) => self.create_answered(place, id, result),
             Some(Pending::Start(place)) => self.start_answered(place, id, result),
             Some(Pending::Signal(place) | Pending::Kill(place)) => {
                 self.stop_answered(place, id, result);

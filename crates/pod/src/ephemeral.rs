@@ -61,15 +61,14 @@ impl PodCore {
         !halted.any(Container::is_live)
     }
 
-    /// A round began. In the sandbox that stands they go on; what was prepared in one that was given up is gone.
+    /// A round began. In the sandbox that stands they go on; what may have run in one that was given up is not started in the next.
     pub(crate) fn carry_ephemerals_over(&mut self) {
         if self.sandbox.stands() {
             return;
         }
-        let ephemerals = self.containers.iter_mut();
-        for container in ephemerals.filter(|c| c.definition.role == Role::Ephemeral) {
-            if let State::Created { .. } = container.state {
-                container.state = State::Idle(Hold::None);
+        for place in 0..self.containers.len() {
+            if self.containers[place].started_at_most_once() {
+                self.container_vanished(place);
             }
         }
     }
@@ -83,6 +82,26 @@ impl PodCore {
                 self.keep(Keep::Now);
             }
             Role::Init | Role::Sidecar | Role::Regular => {}
+        }
+    }
+
+    /// A start failed. Where that was before its process ran, it is the only one still.
+    pub(crate) fn unnote_only_start(&mut self, place: usize, error: ActionErrorKind) {
+        let did_not_run = match error {
+            ActionErrorKind::Sandbox
+            | ActionErrorKind::Volume
+            | ActionErrorKind::InvalidImageName
+            | ActionErrorKind::ImageNeverPull
+            | ActionErrorKind::ImagePull
+            | ActionErrorKind::ContainerConfig
+            | ActionErrorKind::ContainerCreate
+            | ActionErrorKind::ContainerStart => true,
+            ActionErrorKind::Other => false,
+        };
+        let container = &mut self.containers[place];
+        if did_not_run && container.started_at_most_once() {
+            container.standing = Standing::Due;
+            self.keep(Keep::Now);
         }
     }
 
@@ -119,7 +138,7 @@ impl PodCore {
 }
 
 impl Container {
-    /// Whether the only start of an ephemeral container may have happened.
+    /// Whether the only start of an ephemeral container may have happened, and was not seen to end.
     pub(crate) fn started_at_most_once(&self) -> bool {
         self.definition.role == Role::Ephemeral && self.standing == Standing::Started
     }
@@ -127,11 +146,7 @@ impl Container {
     fn has_process(&self) -> bool {
         match self.state {
             State::Running { .. } => true,
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => false,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => false,
         }
     }
 }

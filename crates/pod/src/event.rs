@@ -38,10 +38,12 @@ pub enum Event {
         /// How it went.
         result: Result<Outcome, ActionError>,
     },
-    /// A container's first process ended.
+    /// A container's first process ended. It may be told before its start is answered.
     ContainerExited {
         /// Which start of which container.
         key: ContainerKey,
+        /// What it was.
+        made: Made,
         /// How.
         exit: Exit,
     },
@@ -185,18 +187,12 @@ pub enum Outcome {
         source: ImageSource,
     },
     /// The container is prepared.
-    ContainerCreated {
-        /// As `status` shows it: `rekindle://<64 hex digits>`.
-        container_id: String,
-        /// Its image's id.
-        image_id: String,
-        /// Who its process is, where the runtime can tell.
-        user: Option<ContainerUser>,
-    },
-    /// The process runs.
-    ContainerStarted {
-        /// Since when.
-        started_at: Tick,
+    ContainerMade {
+        /// What was.
+        made: Made,
+        /// Since when its process runs, or why it does not. An error of another kind than [`ActionErrorKind::ContainerStart`] says that
+        /// nobody knows.
+        start: Result<Tick, ActionError>,
     },
     /// A probe was run.
     Probed {
@@ -205,6 +201,17 @@ pub enum Outcome {
         /// In words: the output of a command, the status of an answer.
         output: String,
     },
+}
+
+/// What the runtime made for one start of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// As `status` shows it: `rekindle://<64 hex digits>`.
+    pub container_id: String,
+    /// Its image's id.
+    pub image_id: String,
+    /// Who its process is, where the runtime can tell.
+    pub user: Option<ContainerUser>,
 }
 
 /// What one execution of a probe says.
@@ -302,12 +309,8 @@ pub struct ContainerSeen {
     pub name: ContainerName,
     /// Which start.
     pub attempt: ContainerAttempt,
-    /// As `status` shows it.
-    pub container_id: String,
-    /// Its image's id.
-    pub image_id: String,
-    /// Who its process is, where the runtime can tell.
-    pub user: Option<ContainerUser>,
+    /// What it is.
+    pub made: Made,
     /// What it does.
     pub state: ContainerSeenState,
 }

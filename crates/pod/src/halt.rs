@@ -201,11 +201,7 @@ impl PodCore {
             let role = container.definition.role;
             let running = match &container.state {
                 State::Running { stop, .. } => Some(*stop),
-                State::Idle(_)
-                | State::Pulling { .. }
-                | State::Creating { .. }
-                | State::Created { .. }
-                | State::Starting { .. } => None,
+                State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
             };
             let why = self.halt_reason();
             match (running, self.kill_time(halt, role, later_live), halt) {
@@ -257,10 +253,7 @@ impl PodCore {
             State::Starting { halted, .. } => {
                 halted.get_or_insert(now);
             }
-            State::Idle(_)
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Running { .. } => {}
+            State::Idle(_) | State::Running { .. } => {}
         }
         if ends_for_good {
             container.give_up();

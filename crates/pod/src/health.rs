@@ -114,18 +114,25 @@ impl Health {
         number: ContainerAttempt,
         definition: &Definition,
     ) -> Option<HealthRecord> {
+        let probes = &definition.probes;
+        match (definition.post_start, &probes.startup, &probes.readiness) {
+            (Hook::Absent, None, None) => None,
+            (Hook::Given | Hook::Absent, _, _) => Some(self.record_of_start(number, definition)),
+        }
+    }
+
+    /// The same, also where there is nothing to tell but that it was started.
+    pub(crate) fn record_of_start(
+        &self,
+        number: ContainerAttempt,
+        definition: &Definition,
+    ) -> HealthRecord {
         let launched = match (self.launch, definition.post_start) {
             (Launch::Complete, _) => Launched::Started,
             (Launch::Startup, Hook::Given) => Launched::HookDone,
             (Launch::Startup, Hook::Absent) | (Launch::PostStart(_), _) => Launched::Fresh,
         };
-        let probes = &definition.probes;
-        match (definition.post_start, &probes.startup, &probes.readiness) {
-            (Hook::Absent, None, None) => None,
-            (Hook::Given | Hook::Absent, _, _) => {
-                Some(HealthRecord { number, launched, readiness: self.readiness })
-            }
-        }
+        HealthRecord { number, launched, readiness: self.readiness }
     }
 
     /// Its postStart hook ended well.

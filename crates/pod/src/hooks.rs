@@ -104,8 +104,6 @@ impl PodCore {
                 if stop.step == StopStep::PreStop(HookRun::InFlight(id)) => {}
             State::Idle(_)
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => return,
         }

@@ -70,8 +70,6 @@ impl PodCore {
             }
             State::Pulling { step: PullStep::Look(_) | PullStep::Await }
             | State::Idle(_)
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => false,
         })
@@ -126,8 +124,6 @@ impl PodCore {
                 if action == id => {}
             State::Idle(_)
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => return,
         }

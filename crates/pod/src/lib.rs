@@ -86,7 +86,7 @@ pub use config::Config;
 pub use core::PodCore;
 pub use event::{
     ActionError, ActionErrorKind, ContainerSeen, ContainerSeenState, Event, Eviction,
-    EvictionCause, ImageSource, Outcome, ResourceDecision, RestartRequest, SandboxSeen,
+    EvictionCause, ImageSource, Made, Outcome, ResourceDecision, RestartRequest, SandboxSeen,
     SandboxSeenState, Series, Snapshot, Verdict,
 };
 pub use journal::Journal;

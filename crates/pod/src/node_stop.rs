@@ -1,6 +1,7 @@
 //! A pod whose node stops, and that comes back with it: its containers end, and the pod is not over.
 //!
-//! The journal stays as it was, for the next agent to go on from, but for how the containers ended: no sandbox is left to tell of that.
+//! The journal stays as it was, for the next agent to go on from, but for what ran and how the containers ended: no sandbox is left to
+//! tell of that, and no status was written.
 //! What a container says by its exit code when its node asked it to end says nothing of its work: none counts as done for it.
 
 use rekindle_types::{Exit, ExitStatus, TickDuration};
@@ -32,6 +33,7 @@ impl PodCore {
         let goes_on = left.ending.is_none();
         for container in &self.containers {
             if let Some(record) = journal.containers.get_mut(&container.definition.name) {
+                container.note_start_with_node(record);
                 container.note_end_with_node(record, goes_on);
             }
         }
@@ -40,6 +42,13 @@ impl PodCore {
 }
 
 impl Container {
+    /// Adds that the start that is recorded was made: it may have been on its way when the node began to stop.
+    fn note_start_with_node(&self, record: &mut ContainerRecord) {
+        if let Some(health) = self.health().filter(|_| self.number == record.number) {
+            record.health = Some(health.record_of_start(self.number, &self.definition));
+        }
+    }
+
     /// Adds its end, when the start that is recorded has ended since, in a pod that goes on with its node or was ending already.
     fn note_end_with_node(&self, record: &mut ContainerRecord, goes_on: bool) {
         let Some(last) = self.last.as_ref().filter(|last| last.attempt == record.number) else {

@@ -15,7 +15,6 @@ pub(crate) enum Pending {
     SandboxTearDown(SandboxAttempt),
     /// The container by its place.
     Pull(usize),
-    Create(usize),
     Start(usize),
     Signal(usize),
     Kill(usize),

@@ -48,11 +48,7 @@ impl PodCore {
     fn probing_of(&self, place: usize) -> Probing {
         match &self.containers[place].state {
             State::Running { stop, .. } => self.probing(stop.as_ref()),
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => Probing::None,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => Probing::None,
         }
     }
 

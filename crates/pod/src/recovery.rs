@@ -20,10 +20,10 @@ use rekindle_types::{
 
 use crate::backoff::Task;
 use crate::blueprint::Role;
-use crate::container::{Container, Made, State};
+use crate::container::{Container, State};
 use crate::containers::ClearanceStep;
 use crate::core::{Keep, Lifecycle, PodCore};
-use crate::event::{ContainerSeen, ContainerSeenState, SandboxSeenState, Snapshot};
+use crate::event::{ContainerSeen, ContainerSeenState, Made, SandboxSeenState, Snapshot};
 use crate::health::Health;
 use crate::journal::{
     EndedContainer, Gate, Halt, HealthRecord, Launched, Readiness, RestartCause, RestartStage,
@@ -179,7 +179,7 @@ impl PodCore {
             None => {
                 let container = &self.containers[place];
                 let told = told.running_since.filter(|_| told.number == container.number);
-                told.or(container.started_at_most_once().then_some(self.now))
+                told.or(container.may_have_run().then_some(self.now))
             }
         }
     }
@@ -219,16 +219,9 @@ impl PodCore {
         let in_current = found.sandbox == self.sandbox.attempt;
         let now = self.now;
         let container = &mut self.containers[place];
-        let made = Made {
-            container_id: found.seen.container_id.clone(),
-            image_id: found.seen.image_id.clone(),
-            user: found.seen.user.clone(),
-        };
+        let made = found.seen.made.clone();
         match &found.seen.state {
-            // In a sandbox that was given up it is torn down with it, and may be prepared again.
-            ContainerSeenState::Created if in_current => {
-                container.state = State::Created { made, start: Task::due() };
-            }
+            // The same start is asked for again, which finds it; in a sandbox that was given up it is torn down with that.
             ContainerSeenState::Created => {}
             ContainerSeenState::Running { started_at, notice } => {
                 container.image.known = Some(made.image_id.clone());
@@ -356,17 +349,13 @@ impl PodCore {
             });
             let runs = match self.containers[place].state {
                 State::Running { .. } => true,
-                State::Idle(_)
-                | State::Pulling { .. }
-                | State::Creating { .. }
-                | State::Created { .. }
-                | State::Starting { .. } => false,
+                State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => false,
             };
-            match seen.map(|seen| &seen.state) {
-                Some(ContainerSeenState::Exited { exit }) => {
-                    self.container_exited(&key, exit.clone());
+            match seen.map(|seen| (seen, &seen.state)) {
+                Some((seen, ContainerSeenState::Exited { exit })) => {
+                    self.container_exited(&key, seen.made.clone(), exit.clone());
                 }
-                Some(ContainerSeenState::Created | ContainerSeenState::Running { .. }) => {}
+                Some((_, ContainerSeenState::Created | ContainerSeenState::Running { .. })) => {}
                 None if runs => self.container_vanished(place),
                 None => {}
             }
@@ -421,6 +410,12 @@ impl Told {
 }
 
 impl Container {
+    /// By the journal its newest start was made, or may have been where that is the only one.
+    fn may_have_run(&self) -> bool {
+        let ran = self.remembered.as_ref().is_some_and(|record| record.number == self.number);
+        ran || self.started_at_most_once()
+    }
+
     /// How a container does that an earlier agent started: the journal and the status say how far it was, and the status is
     /// newer as to readiness.
     fn adopted_health(

@@ -194,11 +194,7 @@ impl PodCore {
             let replaced = match &container.state {
                 State::Running { .. } => Some(container.number),
                 State::Idle(Hold::Crash { .. }) => container.last.as_ref().map(|last| last.attempt),
-                State::Idle(_)
-                | State::Pulling { .. }
-                | State::Creating { .. }
-                | State::Created { .. }
-                | State::Starting { .. } => None,
+                State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
             };
             container.release();
             if let Some(attempt) = replaced {
@@ -215,11 +211,9 @@ impl PodCore {
         let target = named.map(|container| {
             let replaced = match &container.state {
                 State::Running { .. } => Some(container.number),
-                State::Idle(_)
-                | State::Pulling { .. }
-                | State::Creating { .. }
-                | State::Created { .. }
-                | State::Starting { .. } => container.last.as_ref().map(|last| last.attempt),
+                State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => {
+                    container.last.as_ref().map(|last| last.attempt)
+                }
             };
             container.release();
             (name.clone(), replaced)
@@ -409,8 +403,6 @@ impl Container {
                 Hold::None | Hold::Retry { .. } | Hold::Image { .. } | Hold::SpecChange,
             )
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => false,
         }
@@ -425,8 +417,6 @@ impl Container {
             }
             State::Idle(Hold::None | Hold::SpecChange)
             | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
             | State::Starting { .. }
             | State::Running { .. } => {}
         }

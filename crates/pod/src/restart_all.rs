@@ -54,8 +54,6 @@ impl PodCore {
                 }
                 State::Idle(_)
                 | State::Pulling { .. }
-                | State::Creating { .. }
-                | State::Created { .. }
                 | State::Starting { .. }
                 | State::Running { .. } => continue,
             }

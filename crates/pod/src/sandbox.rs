@@ -310,10 +310,9 @@ impl PodCore {
                 let killed = rekindle_types::ExitStatus::Unknown;
                 container.follow_up(killed) != FollowUp::Stay
             }
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. } => container.standing != crate::journal::Standing::Done,
+            State::Idle(_) | State::Pulling { .. } => {
+                container.standing != crate::journal::Standing::Done
+            }
         })
     }
 }

@@ -169,11 +169,7 @@ impl PodCore {
             let granted = self.resize.granted.of(&container.definition.name);
             let resources = match container.state {
                 State::Running { .. } => container.in_force.clone(),
-                State::Idle(_)
-                | State::Pulling { .. }
-                | State::Creating { .. }
-                | State::Created { .. }
-                | State::Starting { .. } => granted.clone(),
+                State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => granted.clone(),
             };
             let status = container.status(default, message_max);
             let mounts = status.container_id.is_some().then(|| self.mounts_of(&status.name));
@@ -242,14 +238,12 @@ impl Container {
                 let running = Some(ContainerStateRunning { started_at });
                 (ContainerState { running, ..ContainerState::default() }, self.last.as_ref())
             }
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Created { .. }
-            | State::Starting { .. } => match self.shown_end() {
-                Some(end) => (ended(end), self.before.as_ref()),
-                None => (self.waiting(default_reason), self.last.as_ref()),
-            },
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => {
+                match self.shown_end() {
+                    Some(end) => (ended(end), self.before.as_ref()),
+                    None => (self.waiting(default_reason), self.last.as_ref()),
+                }
+            }
         };
         let (container_id, image_id) = self.ids();
         ContainerStatus {

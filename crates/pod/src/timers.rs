@@ -48,10 +48,7 @@ impl PodCore {
                 // ErrImagePull becomes ImagePullBackOff; the next pull
                 Hold::Image { shown_at, until } => Some(shown_at.unwrap_or(until)),
             },
-            State::Pulling { .. } | State::Creating { .. } | State::Starting { .. } => None,
-            State::Created { .. } if halted => None,
-            // a start that failed for another reason than the container is tried again
-            State::Created { start, .. } => start.deadline(),
+            State::Pulling { .. } | State::Starting { .. } => None,
             State::Running { health, stop, .. } => {
                 // a probe is due
                 let probe = health.deadline(self.probing(stop.as_ref()));

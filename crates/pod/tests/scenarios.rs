@@ -255,6 +255,11 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             let kind = error_kind(words.value("kind").unwrap_or("Other"));
             world.fail(place, kind, words.value("message").unwrap_or("it failed"));
         }
+        // a start is carried out, and its answer does not say so
+        "unclear" => {
+            let place = waiting(world, words);
+            world.start_unclear(place, words.value("message").unwrap_or("it failed"));
+        }
         "snapshot" => world.snapshot(),
         "start" => {
             world.snapshot();
@@ -337,7 +342,7 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             let status = exit_status(words);
             let now = world.now;
             assert!(world.runtime.exit(now, words.word(1), status), "it does not run");
-            world.runtime.take_exits();
+            world.runtime.forget_exits();
         }
         // a container is gone from the runtime, and nobody saw how
         "forget" => assert!(world.runtime.forget(words.word(1)), "it does not run"),

@@ -295,6 +295,8 @@ pub enum RuntimeEvent {
     ContainerExited {
         /// Which container.
         key: ContainerKey,
+        /// What its creation answered, or would have.
+        created: CreatedContainer,
         /// How.
         exit: Exit,
     },

@@ -142,7 +142,7 @@ fn a_limit_too_small_to_start_anything_is_told_and_harms_nobody_else() {
         world.rt().create_container(&spec).await?;
         world.rt().start_container(&spec.key).await?;
         match world.rt().next_event().await {
-            RuntimeEvent::ContainerExited { key, exit } if key == spec.key => {
+            RuntimeEvent::ContainerExited { key, exit, .. } if key == spec.key => {
                 assert_eq!(exit.status, ExitStatus::OomKilled);
             }
             event => panic!("{event:?}"),
@@ -386,7 +386,7 @@ fn many_pods_come_and_go_at_once() {
         let mut codes = Vec::new();
         while codes.len() < specs.len() {
             match runtime.next_event().await {
-                RuntimeEvent::ContainerExited { key, exit } => {
+                RuntimeEvent::ContainerExited { key, exit, .. } => {
                     assert_eq!(key.sandbox.pod.uid.0, format!("pod-{}", exit.status.code()));
                     codes.push(exit.status.code());
                 }

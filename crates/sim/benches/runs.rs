@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    Action, Answer, Config, Event, ImageSource, Outcome as Done, PodCore, Snapshot,
+    Action, Answer, Config, Event, ImageSource, Made, Outcome as Done, PodCore, Snapshot,
 };
 use rekindle_sim::{Campaign, Policy, Scenario};
 use rekindle_types::{Exit, ExitStatus, Tick, TickDuration};
@@ -100,21 +100,18 @@ fn core_alone(length: TickDuration) {
                     image_id: image.clone(),
                     source: ImageSource::AlreadyPresent,
                 },
-                Action::CreateContainer { .. } => Done::ContainerCreated {
-                    container_id: "1".to_owned(),
-                    image_id: "1".to_owned(),
-                    user: None,
-                },
-                Action::StartContainer { .. } => Done::ContainerStarted { started_at: now },
+                Action::StartContainer { .. } => {
+                    Done::ContainerMade { made: Made::default(), start: Ok(now) }
+                }
                 _ => Done::Done,
             };
             core.handle(now, Event::ActionResult { id, result: Ok(outcome) });
-            if let Action::StartContainer { key } = action {
+            if let Action::StartContainer { key, .. } = action {
                 starts += 1;
                 let status = ExitStatus::Code { code: 1 };
                 let exit =
                     Exit { status, started_at: now, finished_at: now, message: String::new() };
-                core.handle(now, Event::ContainerExited { key, exit });
+                core.handle(now, Event::ContainerExited { key, made: Made::default(), exit });
             }
         }
         let Some(due) = core.poll_timeout() else { break };

@@ -344,8 +344,7 @@ impl Faults {
             Fate::Fails
         } else if drawn < runtime_fails + runtime_unsaid {
             match action {
-                // an agent that is not sure whether a process runs looks, and does not guess
-                Action::StartContainer { .. } | Action::RunProbe { .. } => Fate::Well,
+                Action::RunProbe { .. } => Fate::Well,
                 _ => Fate::DoneButFails,
             }
         } else if drawn < answered {
@@ -359,6 +358,11 @@ impl Faults {
         } else {
             Fate::Well
         }
+    }
+
+    /// Of a start that does not come to its end, or fails: whether the container was prepared.
+    pub(crate) fn stops_halfway(&mut self) -> bool {
+        self.entropy.below(2) == 0
     }
 
     pub(crate) fn write_fate(&mut self) -> WriteFate {
@@ -385,8 +389,7 @@ pub(crate) fn error_of(action: &Action) -> ActionError {
         Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
         Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
         Action::PullImage { .. } | Action::FetchImage { .. } => ActionErrorKind::ImagePull,
-        Action::CreateContainer { .. } => ActionErrorKind::ContainerCreate,
-        Action::StartContainer { .. } => ActionErrorKind::ContainerStart,
+        Action::StartContainer { .. } => ActionErrorKind::ContainerCreate,
         Action::TearDownSandbox { .. }
         | Action::SignalContainer { .. }
         | Action::KillContainer { .. }

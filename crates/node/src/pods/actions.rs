@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
+    Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, Made, Outcome, PodEvent,
+    Severity,
 };
 use rekindle_runtime::{
-    ContainerKey, ImageErrorKind, Runtime, RuntimeError, SandboxInfo, SandboxKey, StopSignal,
+    ContainerKey, CreatedContainer, ImageErrorKind, Runtime, RuntimeError, SandboxInfo, SandboxKey,
+    StopSignal,
 };
 use rekindle_types::signals::signal_number;
 use rekindle_types::{PodRef, SandboxAttempt};
@@ -37,6 +39,12 @@ const ID_SCHEME: &str = "rekindle://";
 /// A runtime's id as the API shows it.
 pub(crate) fn container_id(id: &str) -> String {
     format!("{ID_SCHEME}{id}")
+}
+
+/// What a runtime made, as the core knows it.
+pub(super) fn made(created: CreatedContainer) -> Made {
+    let CreatedContainer { id, image_id, user } = created;
+    Made { container_id: container_id(&id), image_id, user }
 }
 
 /// One pod at the moment at which an action is begun.
@@ -92,8 +100,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 self.look_for_image(&image, policy).await
             }
             Action::FetchImage { container: _, image } => self.fetch_image(&image).await,
-            Action::CreateContainer { key, target } => self.create_container(key, target).await,
-            Action::StartContainer { key } => self.start_container(key).await,
+            Action::StartContainer { key, target } => self.start_container(key, target).await,
             Action::SignalContainer { key } => self.signal_container(key).await,
             Action::KillContainer { key } => self.kill_container(key).await,
             Action::RemoveContainer { key } => self.remove_container(key).await,
@@ -208,12 +215,6 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             message: format!("take pod {} off the network: {error}", self.pod_ref),
         })?;
         Ok(Outcome::Done)
-    }
-
-    async fn start_container(self, key: CoreKey) -> ActionResult {
-        let started = self.node.runtime.start_container(&self.container_key(key)).await;
-        let started = started.map_err(|e| runtime_error(&e))?;
-        Ok(Outcome::ContainerStarted { started_at: started.started_at })
     }
 
     async fn signal_container(self, key: CoreKey) -> ActionResult {

@@ -38,7 +38,6 @@ impl AskedContainers {
             | Action::SetUpSandbox { .. }
             | Action::PullImage { .. }
             | Action::FetchImage { .. }
-            | Action::CreateContainer { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ContainerSeen, ContainerSeenState, PodEvent, SandboxSeen, SandboxSeenState, Severity, Snapshot,
+    ContainerSeen, ContainerSeenState, Made, PodEvent, SandboxSeen, SandboxSeenState, Severity,
+    Snapshot,
 };
 use rekindle_runtime::{
     ContainerSnapshot, ContainerState, Runtime, SandboxInfo, SandboxSnapshot, SandboxState,
@@ -105,14 +106,9 @@ fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> Contai
             ContainerSeenState::Exited { exit }
         }
     };
-    ContainerSeen {
-        name: found.key.name,
-        attempt: found.key.attempt,
-        container_id: container_id(&found.id),
-        image_id: found.image_id,
-        user: found.user,
-        state,
-    }
+    let made =
+        Made { container_id: container_id(&found.id), image_id: found.image_id, user: found.user };
+    ContainerSeen { name: found.key.name, attempt: found.key.attempt, made, state }
 }
 
 /// The ids on the network of these sandboxes.

@@ -23,8 +23,8 @@ use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, Tick, TickDuration, causes};
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::actions::PodActions;
 use super::actions::volumes::VolumeWork;
+use super::actions::{PodActions, made};
 use super::asked::AskedContainers;
 use super::inbox::{Awaited, Input};
 use super::index::PodView;
@@ -317,7 +317,6 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::TearDownSandbox { .. }
                 | Action::PullImage { .. }
                 | Action::FetchImage { .. }
-                | Action::CreateContainer { .. }
                 | Action::StartContainer { .. }
                 | Action::SignalContainer { .. }
                 | Action::KillContainer { .. }
@@ -466,7 +465,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     fn runtime_event(&mut self, event: RuntimeEvent) {
         match event {
-            RuntimeEvent::ContainerExited { key, mut exit } => {
+            RuntimeEvent::ContainerExited { key, created, mut exit } => {
                 if let Ok(container) = find_container(&self.pod, &key.name.0) {
                     exit.message =
                         read_message(&self.pod, &container, &self.dirs, key.attempt, &exit);
@@ -474,7 +473,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 let key =
                     CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
                 self.asked.ended(&key);
-                self.handle(Event::ContainerExited { key, exit });
+                self.handle(Event::ContainerExited { key, made: made(created), exit });
             }
             RuntimeEvent::SandboxDied { key } => {
                 self.asked.sandbox_gone(key.attempt);
@@ -553,7 +552,6 @@ fn leads_on(action: &Action) -> bool {
         | Action::RefreshVolumes
         | Action::SetUpSandbox { .. }
         | Action::PullImage { .. }
-        | Action::CreateContainer { .. }
         | Action::StartContainer { .. } => true,
         // takes as long as a registry does
         Action::FetchImage { .. }

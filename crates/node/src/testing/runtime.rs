@@ -283,7 +283,8 @@ impl State {
         standing.state = ContainerState::Exited { exit: exit.clone() };
         if let Some(agent) = &self.agent {
             // an agent that is gone sees it in its next snapshot
-            let _gone = agent.send(RuntimeEvent::ContainerExited { key: key.clone(), exit });
+            let (key, created) = (key.clone(), created(key));
+            let _gone = agent.send(RuntimeEvent::ContainerExited { key, created, exit });
         }
     }
 }
@@ -298,6 +299,10 @@ fn is_running(state: &ContainerState) -> bool {
 
 fn id_of(key: &ContainerKey) -> String {
     format!("{}-{}-{}-{}", key.sandbox.pod.uid, key.sandbox.attempt, key.name, key.attempt)
+}
+
+fn created(key: &ContainerKey) -> CreatedContainer {
+    CreatedContainer { id: id_of(key), image_id: "sha256:img".to_owned(), user: None }
 }
 
 fn sandbox_id_of(key: &SandboxKey) -> String {
@@ -343,11 +348,7 @@ impl Runtime for FakeRuntime {
         &self,
         spec: &ContainerSpec,
     ) -> Result<CreatedContainer, RuntimeError> {
-        let created = CreatedContainer {
-            id: id_of(&spec.key),
-            image_id: "sha256:img".to_owned(),
-            user: None,
-        };
+        let created = created(&spec.key);
         let panics = {
             let mut state = self.machine.0.state.lock().unwrap();
             state.panics_at.take_if(|name| *name == spec.key.name.0).is_some()

@@ -195,11 +195,7 @@ impl Container {
         }
         match self.state {
             State::Running { .. } => self.definition.way_to(&self.in_force, granted),
-            State::Created { .. } => Way::InPlace,
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Creating { .. }
-            | State::Starting { .. } => Way::None,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => Way::None,
         }
     }
 
@@ -208,10 +204,9 @@ impl Container {
         match self.state {
             State::Running { stop: Some(_), .. }
             | State::Pulling { .. }
-            | State::Creating { .. }
             | State::Starting { .. } => true,
             State::Idle(Hold::None) => self.standing == Standing::Started,
-            State::Running { stop: None, .. } | State::Created { .. } | State::Idle(_) => false,
+            State::Running { stop: None, .. } | State::Idle(_) => false,
         }
     }
 

@@ -28,6 +28,10 @@ pub(crate) enum Happening {
     /// And its answer is given twice.
     AnswerTwice(usize),
     Fail(usize),
+    /// One of the waiting starts cannot be prepared.
+    NotMade(usize),
+    /// One of them is prepared, and nobody knows of more.
+    StartHalfway(usize),
     /// A running container ends by itself.
     Exit(usize, ExitStatus),
     /// And nobody tells.
@@ -71,6 +75,8 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         20 => any::<usize>().prop_map(Happening::CarryOut),
         1 => any::<usize>().prop_map(Happening::AnswerTwice),
         3 => any::<usize>().prop_map(Happening::Fail),
+        1 => any::<usize>().prop_map(Happening::NotMade),
+        1 => any::<usize>().prop_map(Happening::StartHalfway),
         6 => (any::<usize>(), exit_status()).prop_map(|(place, status)| Happening::Exit(place, status)),
         1 => any::<usize>().prop_map(Happening::ExitUnseen),
         4 => Just(Happening::ReportExits),
@@ -158,10 +164,16 @@ pub(crate) fn fault(action: &Action) -> ActionErrorKind {
         Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
         Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
         Action::PullImage { .. } | Action::FetchImage { .. } => ActionErrorKind::ImagePull,
-        Action::CreateContainer { .. } => ActionErrorKind::ContainerCreate,
         Action::StartContainer { .. } => ActionErrorKind::ContainerStart,
         _ => ActionErrorKind::Other,
     }
+}
+
+fn waiting_start(world: &World, place: usize) -> Option<usize> {
+    let starts: Vec<usize> = (0..world.waiting.len())
+        .filter(|place| matches!(world.waiting[*place].1, Action::StartContainer { .. }))
+        .collect();
+    chosen(place, starts.len()).map(|chosen| starts[chosen])
 }
 
 pub(crate) fn happen(world: &mut World, happening: &Happening) {
@@ -185,6 +197,16 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
                 world.fail(place, kind, "a fault");
             }
         }
+        Happening::NotMade(place) => {
+            if let Some(place) = waiting_start(world, *place) {
+                world.fail(place, ActionErrorKind::ContainerCreate, "a fault");
+            }
+        }
+        Happening::StartHalfway(place) => {
+            if let Some(place) = waiting_start(world, *place) {
+                world.start_halfway(place, "a fault");
+            }
+        }
         Happening::Exit(place, status) => {
             if let Some(name) = running(world, *place) {
                 world.exit(&name, *status);
@@ -194,7 +216,7 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
             if let Some(name) = running(world, *place) {
                 let now = world.now;
                 world.runtime.exit(now, &name, ExitStatus::Code { code: 3 });
-                world.runtime.take_exits();
+                world.runtime.forget_exits();
             }
         }
         Happening::ReportExits => world.report_exits(),
@@ -295,7 +317,7 @@ fn request(world: &mut World, request: RestartRequest) {
 
 pub(crate) fn crash(world: &mut World) {
     world.crash_agent();
-    world.runtime.take_exits();
+    world.runtime.forget_exits();
     world.snapshot();
     world.tell_again();
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState, Event,
-    Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
+    Made, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
 };
 use rekindle_types::{ContainerName, Notice, TickDuration};
 
@@ -20,6 +20,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
             .prop_map(|(id, result)| Event::ActionResult { id: ActionId(id), result }),
         (any_key(), exit_status()).prop_map(|(key, status)| Event::ContainerExited {
             key,
+            made: Made::default(),
             exit: world::runtime::exit(world::START, world::START, status),
         }),
         (0u64..4, decision())
@@ -77,8 +78,15 @@ fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
             source: rekindle_pod::ImageSource::AlreadyPresent,
         }),
         2 => Just(Outcome::ImageToFetch),
-        2 => Just(Outcome::ContainerCreated { container_id: String::new(), image_id: String::new(), user: None }),
-        2 => Just(Outcome::ContainerStarted { started_at: world::START }),
+        2 => Just(Outcome::ContainerMade { made: Made::default(), start: Ok(world::START) }),
+        1 => Just(Outcome::ContainerMade {
+            made: Made::default(),
+            start: Err(world::error(ActionErrorKind::ContainerStart, "nonsense")),
+        }),
+        1 => Just(Outcome::ContainerMade {
+            made: Made::default(),
+            start: Err(world::error(ActionErrorKind::Other, "nonsense")),
+        }),
         1 => Just(Outcome::Probed { verdict: Verdict::Success, output: String::new() }),
         1 => Just(Outcome::Probed { verdict: Verdict::Failure, output: String::new() }),
     ];
@@ -117,9 +125,7 @@ fn any_container() -> impl Strategy<Value = ContainerSeen> {
     (any_key(), state).prop_map(|(key, state)| ContainerSeen {
         name: key.name,
         attempt: key.attempt,
-        container_id: String::new(),
-        image_id: String::new(),
-        user: None,
+        made: Made::default(),
         state,
     })
 }

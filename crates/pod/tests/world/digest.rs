@@ -20,13 +20,12 @@ pub fn action(action: &Action) -> String {
         Action::PullImage { container, image, policy } => {
             format!("PullImage {container} {image} {policy:?}")
         }
-        Action::CreateContainer { key, target: None } => {
-            format!("CreateContainer {}", container_key(key))
+        Action::StartContainer { key, target: None } => {
+            format!("StartContainer {}", container_key(key))
         }
-        Action::CreateContainer { key, target: Some(target) } => {
-            format!("CreateContainer {} target={}", container_key(key), container_key(target))
+        Action::StartContainer { key, target: Some(target) } => {
+            format!("StartContainer {} target={}", container_key(key), container_key(target))
         }
-        Action::StartContainer { key } => format!("StartContainer {}", container_key(key)),
         Action::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
         Action::KillContainer { key } => format!("KillContainer {}", container_key(key)),
         Action::RemoveContainer { key } => format!("RemoveContainer {}", container_key(key)),

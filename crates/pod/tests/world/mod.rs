@@ -203,7 +203,7 @@ impl World {
                 }
                 self.check_asked_once(&action);
                 self.check_rights(&action);
-                if let Action::CreateContainer { key, .. } | Action::UpdateContainer { key } =
+                if let Action::StartContainer { key, .. } | Action::UpdateContainer { key } =
                     &action
                 {
                     self.begun_with.insert(id, self.granted_to(&key.name.0));
@@ -272,7 +272,7 @@ impl World {
             Telling::JournalOnly => return,
         };
         match action {
-            Action::CreateContainer { key, .. } | Action::StartContainer { key } => {
+            Action::StartContainer { key, .. } => {
                 assert_eq!(sandbox, key.sandbox, "{key:?} is not in the journal");
                 let kept = journal.containers.get(&key.name).map(|record| record.number);
                 assert_eq!(kept, Some(key.attempt), "{key:?} is not in the journal");
@@ -293,7 +293,7 @@ impl World {
     /// What is made, at whatever attempt, is made with the rights that the pod came with (P4).
     fn check_rights(&self, action: &Action) {
         match action {
-            Action::SetUpSandbox { .. } | Action::CreateContainer { .. } => {
+            Action::SetUpSandbox { .. } | Action::StartContainer { .. } => {
                 let now = rights::rights(&self.core.granted_pod());
                 assert_eq!(now, self.rights, "{action:?} with other rights than the first");
             }
@@ -336,7 +336,7 @@ impl World {
     pub fn carry_out(&mut self, place: usize) {
         let (id, action) = self.waiting.remove(place);
         let outcome = self.runtime.carry_out(self.now, &action);
-        if let Action::CreateContainer { key, .. } | Action::UpdateContainer { key } = &action
+        if let Action::StartContainer { key, .. } | Action::UpdateContainer { key } = &action
             && let (Some(resources), Ok(_)) = (self.begun_with.remove(&id), &outcome)
         {
             self.in_force.insert(key.clone(), resources);
@@ -355,12 +355,41 @@ impl World {
     /// Lets the waiting action at this place fail. It has had no effect.
     pub fn fail(&mut self, place: usize, kind: ActionErrorKind, message: &str) {
         let (id, action) = self.waiting.remove(place);
-        if kind == ActionErrorKind::ContainerStart
-            && let Action::StartContainer { key } = &action
-        {
-            self.runtime.start_failed(self.now, key);
-        }
-        self.answer(id, Err(error(kind, message)));
+        let error = error(kind, message);
+        let result = match &action {
+            Action::StartContainer { key, .. } if kind == ActionErrorKind::ContainerStart => {
+                self.runtime.start_failed(self.now, key);
+                Ok(Outcome::ContainerMade { made: runtime::made(key), start: Err(error) })
+            }
+            _ => Err(error),
+        };
+        self.answer(id, result);
+    }
+
+    /// The waiting start at this place comes as far as a container that is prepared, and its answer says that nobody knows of more.
+    pub fn start_halfway(&mut self, place: usize, message: &str) {
+        let (id, action) = self.waiting.remove(place);
+        let Action::StartContainer { key, target } = &action else {
+            panic!("{action:?} is no start")
+        };
+        let made = runtime::made(key);
+        let start = Err(error(ActionErrorKind::Other, message));
+        let prepared = self.runtime.create(key, target.as_ref());
+        self.begun_with.remove(&id);
+        let result = prepared.map(|()| Outcome::ContainerMade { made, start });
+        self.answer(id, result.map_err(|kind| error(kind, "does not exist")));
+    }
+
+    /// Carries out the waiting start at this place; the answer says that the container is prepared, and that nobody knows of more.
+    pub fn start_unclear(&mut self, place: usize, message: &str) {
+        let (id, action) = self.waiting.remove(place);
+        let Action::StartContainer { key, .. } = &action else { panic!("{action:?} is no start") };
+        let result = self.runtime.carry_out(self.now, &action).map(|_| Outcome::ContainerMade {
+            made: runtime::made(key),
+            start: Err(error(ActionErrorKind::Other, message)),
+        });
+        self.begun_with.remove(&id);
+        self.answer(id, result.map_err(|kind| error(kind, "does not exist")));
     }
 
     pub fn answer(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
@@ -382,8 +411,8 @@ impl World {
 
     /// Tells the core of containers that the runtime has seen end.
     pub fn report_exits(&mut self) {
-        for (key, exit) in self.runtime.take_exits() {
-            self.tell(Event::ContainerExited { key, exit });
+        for (key, exit) in self.runtime.tell_exits() {
+            self.tell(Event::ContainerExited { made: runtime::made(&key), key, exit });
         }
     }
 
@@ -446,7 +475,7 @@ impl World {
             finished_at: self.now,
             message: String::new(),
         };
-        self.tell(Event::ContainerExited { key, exit });
+        self.tell(Event::ContainerExited { made: runtime::made(&key), key, exit });
     }
 }
 

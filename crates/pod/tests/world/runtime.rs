@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use rekindle_pod::{
-    Action, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, ImageSource, Outcome,
-    PullPolicy, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    Action, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, ImageSource, Made,
+    Outcome, PullPolicy, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
 
@@ -16,6 +16,8 @@ pub struct Runtime {
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     gone: BTreeSet<SandboxAttempt>,
     exits: Vec<(ContainerKey, Exit)>,
+    /// Whose end the core was told of.
+    told: BTreeSet<ContainerKey>,
     fetched: BTreeSet<String>,
     /// How often each container's process was started, or tried to.
     pub starts: BTreeMap<String, u32>,
@@ -81,8 +83,10 @@ impl Runtime {
                 };
                 Ok(Outcome::ImagePresent { image_id: image_id(image), source })
             }
-            Action::CreateContainer { key, target } => self.create(key, target.as_ref()),
-            Action::StartContainer { key } => self.start(now, key),
+            Action::StartContainer { key, target } => {
+                self.create(key, target.as_ref())?;
+                Ok(Outcome::ContainerMade { made: made(key), start: Ok(self.start(now, key)?) })
+            }
             Action::SignalContainer { key } => {
                 let exit = ExitStatus::Signal { signal: 15 };
                 self.reach(key)?;
@@ -148,11 +152,11 @@ impl Runtime {
         self.gone.insert(attempt);
     }
 
-    fn create(
+    pub fn create(
         &mut self,
         key: &ContainerKey,
         target: Option<&ContainerKey>,
-    ) -> Result<Outcome, ActionErrorKind> {
+    ) -> Result<(), ActionErrorKind> {
         if target.is_some_and(|target| !self.running().any(|running| running == *target)) {
             return Err(ActionErrorKind::ContainerCreate);
         }
@@ -163,16 +167,12 @@ impl Runtime {
             return Err(ActionErrorKind::Other);
         }
         let state = sandbox.containers.entry(key.clone()).or_insert(ContainerSeenState::Created);
-        let ended = matches!(state, ContainerSeenState::Exited { .. });
-        assert!(!ended, "{key:?} has ended, and is created again");
-        Ok(Outcome::ContainerCreated {
-            container_id: container_id(key),
-            image_id: image_id("any"),
-            user: None,
-        })
+        let ended = is_end(state);
+        assert!(!ended || !self.told.contains(key), "{key:?} has ended, and is started again");
+        Ok(())
     }
 
-    fn start(&mut self, now: Tick, key: &ContainerKey) -> Result<Outcome, ActionErrorKind> {
+    fn start(&mut self, now: Tick, key: &ContainerKey) -> Result<Tick, ActionErrorKind> {
         let other = self.running().find(|other| other.name == key.name && other != key);
         assert!(other.is_none(), "{key:?} is started beside {other:?}");
         let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else {
@@ -187,12 +187,10 @@ impl Runtime {
             ContainerSeenState::Created => {
                 *state = runs_since(now);
                 self.count_start(now, key);
-                Ok(Outcome::ContainerStarted { started_at: now })
+                Ok(now)
             }
-            ContainerSeenState::Running { started_at, .. } => {
-                Ok(Outcome::ContainerStarted { started_at: *started_at })
-            }
-            ContainerSeenState::Exited { .. } => panic!("{key:?} has ended, and is started again"),
+            ContainerSeenState::Running { started_at, .. } => Ok(*started_at),
+            ContainerSeenState::Exited { exit } => Ok(exit.started_at),
         }
     }
 
@@ -294,8 +292,16 @@ impl Runtime {
         running.is_some()
     }
 
-    pub fn take_exits(&mut self) -> Vec<(ContainerKey, Exit)> {
-        std::mem::take(&mut self.exits)
+    /// The ends that are to be told.
+    pub fn tell_exits(&mut self) -> Vec<(ContainerKey, Exit)> {
+        let exits = std::mem::take(&mut self.exits);
+        self.told.extend(exits.iter().map(|(key, _)| key.clone()));
+        exits
+    }
+
+    /// Nobody is told of the ends that there are.
+    pub fn forget_exits(&mut self) {
+        self.exits.clear();
     }
 
     pub fn running(&self) -> impl Iterator<Item = ContainerKey> {
@@ -365,6 +371,10 @@ impl Runtime {
     }
 
     pub fn snapshot(&mut self) -> Snapshot {
+        for sandbox in self.sandboxes.values() {
+            let ended = sandbox.containers.iter().filter(|(_, state)| is_end(state));
+            self.told.extend(ended.map(|(key, _)| key.clone()));
+        }
         let sandboxes = self.sandboxes.iter().map(|(attempt, sandbox)| SandboxSeen {
             attempt: *attempt,
             state: sandbox.state,
@@ -375,13 +385,15 @@ impl Runtime {
     }
 }
 
+fn is_end(state: &ContainerSeenState) -> bool {
+    matches!(state, ContainerSeenState::Exited { .. })
+}
+
 fn seen(key: &ContainerKey, state: &ContainerSeenState) -> ContainerSeen {
     ContainerSeen {
         name: key.name.clone(),
         attempt: key.attempt,
-        container_id: container_id(key),
-        image_id: image_id("any"),
-        user: None,
+        made: made(key),
         state: state.clone(),
     }
 }
@@ -390,8 +402,12 @@ pub fn exit(started_at: Tick, finished_at: Tick, status: ExitStatus) -> Exit {
     Exit { status, started_at, finished_at, message: String::new() }
 }
 
-fn container_id(key: &ContainerKey) -> String {
-    format!("rekindle://{}-{}-{}", key.sandbox, key.name, key.attempt)
+pub fn made(key: &ContainerKey) -> Made {
+    Made {
+        container_id: format!("rekindle://{}-{}-{}", key.sandbox, key.name, key.attempt),
+        image_id: image_id("any"),
+        user: None,
+    }
 }
 
 fn image_id(image: &str) -> String {

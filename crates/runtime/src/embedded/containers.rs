@@ -37,15 +37,11 @@ fn refused(key: &ContainerKey, operation: &'static str, error: CallError) -> Run
             FailureKind::Start => RuntimeError::Start { key: key.clone(), problem },
             FailureKind::Setup | FailureKind::State => failed(key, operation, problem),
         },
-        CallError::Gone => failed(key, operation, CallError::Gone),
-    }
-}
-
-fn answer(record: &ContainerRecord) -> CreatedContainer {
-    CreatedContainer {
-        id: record.id.clone(),
-        image_id: record.image_id.clone(),
-        user: record.user.clone(),
+        // whether it was done nobody knows
+        CallError::Gone => RuntimeError::Unavailable {
+            operation: "ask a shim",
+            source: Box::new(failed(key, operation, CallError::Gone)),
+        },
     }
 }
 
@@ -71,7 +67,7 @@ impl Home {
 
     /// The container as far as it was made before.
     fn found(&self) -> Option<(CreatedContainer, Phase)> {
-        let look = |found: &Container| (answer(&found.record), found.phase.clone());
+        let look = |found: &Container| (found.record.created(), found.phase.clone());
         self.sandbox.container(&self.slot, look)
     }
 }
@@ -186,7 +182,7 @@ fn identified(home: &Home, record: ContainerRecord, prepared: Answer) -> Created
         tracing::warn!(%error, slot, "the user of a container could not be written down");
     }
     home.sandbox.identify(&home.slot, record.user.clone());
-    answer(&record)
+    record.created()
 }
 
 fn resolve(shared: &Shared, name: &str) -> Result<ResolvedImage, RuntimeError> {

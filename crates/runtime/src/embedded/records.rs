@@ -13,7 +13,7 @@ use rekindle_shim::protocol::{self, ExitCause, ExitRecord, OomRecord, Phase};
 use rekindle_types::{ContainerUser, Exit, ExitStatus, Notice, OomKill, Tick};
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::ContainerState;
+use crate::runtime::{ContainerState, CreatedContainer};
 use crate::spec::{ContainerKey, Namespaces, SandboxKey};
 
 /// The file's name in the sandbox's folder.
@@ -48,6 +48,14 @@ pub(crate) struct ContainerRecord {
     /// The ids of the images that it mounts as volumes.
     #[serde(default)]
     pub(crate) volume_images: Vec<String>,
+}
+
+impl ContainerRecord {
+    /// What its creation answers.
+    pub(crate) fn created(&self) -> CreatedContainer {
+        let Self { id, image_id, user, .. } = self;
+        CreatedContainer { id: id.clone(), image_id: image_id.clone(), user: user.clone() }
+    }
 }
 
 /// One line.

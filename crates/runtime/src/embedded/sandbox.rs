@@ -322,10 +322,10 @@ impl Sandbox {
             Phase::Created => 0,
         };
         container.phase = Phase::Exited { pid, exit: exit.clone() };
-        let key = container.record.key.clone();
+        let ended = exited(&container.record, exit);
         drop(inner);
         if !quiet {
-            self.tell(RuntimeEvent::ContainerExited { key, exit: records::exit(exit) });
+            self.tell(ended);
         }
     }
 
@@ -380,7 +380,7 @@ impl Sandbox {
             let is_told = matches!(container.phase, Phase::Exited { .. });
             container.phase = records::phase_without_shim(Some(found), now);
             if let (false, Phase::Exited { exit, .. }) = (is_told, &container.phase) {
-                ends.push((container.record.key.clone(), records::exit(exit)));
+                ends.push(exited(&container.record, exit));
             }
             if let Err(error) = records::write_phase(&path, &container.phase) {
                 tracing::warn!(%error, path = %path.display(), "an end could not be written down");
@@ -388,15 +388,18 @@ impl Sandbox {
         }
         drop(inner);
         self.tell(RuntimeEvent::SandboxDied { key: self.key.clone() });
-        for (key, exit) in ends {
-            self.tell(RuntimeEvent::ContainerExited { key, exit });
-        }
+        ends.into_iter().for_each(|ended| self.tell(ended));
     }
 
     fn tell(&self, event: RuntimeEvent) {
         // Nobody listens any more when the runtime itself is being dropped.
         let _ = self.events.send(event);
     }
+}
+
+fn exited(record: &ContainerRecord, exit: &ExitRecord) -> RuntimeEvent {
+    let (key, created) = (record.key.clone(), record.created());
+    RuntimeEvent::ContainerExited { key, created, exit: records::exit(exit) }
 }
 
 /// How a sandbox is reached, by its shim.

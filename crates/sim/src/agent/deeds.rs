@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_pod::{
-    Action, ActionId, ContainerKey, Event, ImageSource, Journal, Outcome, ResourceDecision,
-    SandboxSeenState,
+    Action, ActionError, ActionErrorKind, ActionId, ContainerKey, Event, ImageSource, Journal, Outcome,
+    ResourceDecision, SandboxSeenState,
 };
 use rekindle_types::{ExitStatus, SandboxAttempt, Tick, TickDuration};
 
@@ -35,11 +35,20 @@ impl PodOnNode {
                 self.died = true;
                 return effects;
             }
+            // between the two halves of a start: the next agent finds what is prepared
+            if let Action::StartContainer { key, .. } = &action
+                && faults.dies_here(&self.node)
+            {
+                self.create(key);
+                self.died = true;
+                return effects;
+            }
             match faults.fate(&action) {
                 Fate::Well => self.carry_out(now, id, action, (run, since, faults), &mut effects),
                 Fate::Fails => {
-                    if let Action::StartContainer { key } = &action {
-                        self.failed_starts.insert(key.clone());
+                    if let Action::StartContainer { key, .. } = &action {
+                        effects.push(self.cannot_start(id, key, faults));
+                        continue;
                     }
                     if let Action::RunHook { key, hook, limit } = &action {
                         self.hook_begins(id, now, (key.clone(), *hook), *limit);
@@ -51,6 +60,13 @@ impl PodOnNode {
                     effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
                 }
                 Fate::DoneButFails => {
+                    // an agent that is not sure whether a process runs looks, and does not guess
+                    if let Action::StartContainer { key, .. } = &action {
+                        self.create(key);
+                        let error = Err(error_of(&action));
+                        effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
+                        continue;
+                    }
                     let (error, first) = (error_of(&action), effects.len());
                     self.leading_on.remove(&id);
                     self.carry_out(now, id, action, (run, since, faults), &mut effects);
@@ -62,6 +78,12 @@ impl PodOnNode {
                 }
                 Fate::NeverAnswered => {
                     self.unanswered.insert(id);
+                    if let Action::StartContainer { key, .. } = &action
+                        && faults.stops_halfway()
+                    {
+                        self.create(key);
+                        continue;
+                    }
                     let first = effects.len();
                     self.carry_out(now, id, action, (run, since, faults), &mut effects);
                     let done = effects.split_off(first);
@@ -122,11 +144,14 @@ impl PodOnNode {
                 let here = ImageSource::AlreadyPresent;
                 effects.push(answer(1, Outcome::ImagePresent { image_id: image, source: here }));
             }
-            Action::CreateContainer { key, target: _ } => {
-                self.leading_on.insert(id);
-                effects.push(answer(1, self.create(key)));
+            Action::StartContainer { key, target: _ }
+                if !self.sandboxes.contains_key(&key.sandbox) =>
+            {
+                let message = format!("sandbox {} does not stand", key.sandbox);
+                let gone = ActionError { kind: ActionErrorKind::ContainerCreate, message };
+                effects.push(Effect::Answer(TickDuration::from_millis(1), id, Err(gone)));
             }
-            Action::StartContainer { key } => {
+            Action::StartContainer { key, target: _ } => {
                 self.leading_on.insert(id);
                 effects.extend(self.start(now, id, &key, (run, since, faults)));
             }

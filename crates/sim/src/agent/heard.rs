@@ -144,7 +144,8 @@ impl PodOnNode {
     pub(crate) fn exits(&mut self, now: Tick, key: ContainerKey, status: ExitStatus) {
         let shown = self.clock.shows(now);
         let Some(exit) = self.ended(shown, &key, status) else { return };
-        self.core.handle(shown, Event::ContainerExited { key, exit });
+        let made = self.made(&key);
+        self.core.handle(shown, Event::ContainerExited { key, made, exit });
     }
 
     pub(super) fn ended(

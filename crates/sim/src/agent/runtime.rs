@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState,
-    HookKind, HookLimit, Outcome, SandboxSeen, Snapshot,
+    HookKind, HookLimit, Made, Outcome, SandboxSeen, Snapshot,
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
 
@@ -18,14 +18,36 @@ use crate::known_bugs::KnownBug;
 const HOOK: TickDuration = TickDuration::from_millis(300);
 
 impl PodOnNode {
-    pub(super) fn create(&mut self, key: ContainerKey) -> Outcome {
+    /// Prepares a container, and does not start it.
+    pub(super) fn create(&mut self, key: &ContainerKey) {
         self.check_sandbox(key.sandbox);
-        let (container_id, image_id) = (container_id(&key), self.image(&key.name));
-        self.containers.entry(key).or_insert_with(|| {
+        self.containers.entry(key.clone()).or_insert_with(|| {
             self.tally.containers += 1;
             Life::Created
         });
-        Outcome::ContainerCreated { container_id, image_id, user: None }
+    }
+
+    /// A start that fails: its command cannot be executed, or it is not prepared at all.
+    pub(super) fn cannot_start(
+        &mut self,
+        id: ActionId,
+        key: &ContainerKey,
+        faults: &mut Faults,
+    ) -> Effect {
+        let failed = |kind| ActionError { kind, message: "injected fault".to_owned() };
+        let result = if faults.stops_halfway() {
+            self.create(key);
+            self.failed_starts.insert(key.clone());
+            let start = Err(failed(ActionErrorKind::ContainerStart));
+            Ok(Outcome::ContainerMade { made: self.made(key), start })
+        } else {
+            Err(failed(ActionErrorKind::ContainerCreate))
+        };
+        Effect::Answer(TickDuration::from_millis(5), id, result)
+    }
+
+    pub(super) fn made(&self, key: &ContainerKey) -> Made {
+        Made { container_id: container_id(key), image_id: self.image(&key.name), user: None }
     }
 
     pub(super) fn signal(
@@ -60,7 +82,7 @@ impl PodOnNode {
         key: &ContainerKey,
         (run, time, faults): (&Behaviours, TickDuration, &Faults),
     ) -> Vec<Effect> {
-        self.check_sandbox(key.sandbox);
+        self.create(key);
         let (behaviour, exits) = self.decide(key, run, time);
         self.note_choice(&key.name, behaviour);
         let mut effects = Vec::new();
@@ -78,10 +100,8 @@ impl PodOnNode {
             }));
         }
         let millisecond = TickDuration::from_millis(1);
-        effects.insert(
-            0,
-            Effect::Answer(millisecond, id, Ok(Outcome::ContainerStarted { started_at: now })),
-        );
+        let made = Outcome::ContainerMade { made: self.made(key), start: Ok(now) };
+        effects.insert(0, Effect::Answer(millisecond, id, Ok(made)));
         effects
     }
 
@@ -178,9 +198,7 @@ impl PodOnNode {
             .map(|(key, life)| ContainerSeen {
                 name: key.name.clone(),
                 attempt: key.attempt,
-                container_id: container_id(key),
-                image_id: self.image(&key.name),
-                user: None,
+                made: self.made(key),
                 state: match life {
                     Life::Created => match faults.bug {
                         Some(KnownBug::CreatedTakenForDead) => {

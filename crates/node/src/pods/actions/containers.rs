@@ -1,4 +1,4 @@
-//! Preparing a container: everything that its spec refers to is looked up and put in place.
+//! Preparing a container and starting it: everything that its spec refers to is looked up and put in place.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rekindle_pod::{
 use rekindle_runtime::{Mount, MountSource, Runtime};
 use rekindle_types::ContainerAttempt;
 
-use super::{ActionResult, PodActions, config, container_id, other, runtime_error};
+use super::{ActionResult, PodActions, config, made, other, runtime_error};
 use crate::container_spec::{ContainerInputs, MountPaths, container_spec, find_container};
 use crate::durable;
 use crate::env::{EnvFiles, EnvInputs, build_environment};
@@ -22,7 +22,7 @@ use crate::register::memory_bytes;
 use crate::volumes::{ensure_sub_path, make_folder, volume_paths};
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
-    pub(super) async fn create_container(
+    pub(super) async fn start_container(
         self,
         key: CoreKey,
         target: Option<CoreKey>,
@@ -65,13 +65,9 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         .map_err(|e| config(e.to_string()))?;
         self.prepare_files(&container.name, attempt)?;
         make_sub_paths(container, &spec.mounts)?;
-        let created = self.node.runtime.create_container(&spec).await;
-        let created = created.map_err(|e| runtime_error(&e))?;
-        Ok(Outcome::ContainerCreated {
-            container_id: container_id(&created.id),
-            image_id: created.image_id,
-            user: created.user,
-        })
+        let run = self.node.runtime.run_container(&spec).await.map_err(|e| runtime_error(&e))?;
+        let start = run.start.map(|started| started.started_at).map_err(|e| runtime_error(&e));
+        Ok(Outcome::ContainerMade { made: made(run.created), start })
     }
 
     /// Keys that cannot name a variable are left out, as with the kubelet, and said so.
