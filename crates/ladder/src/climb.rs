@@ -44,6 +44,7 @@ impl<'a> Decider<'a> {
         self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");
         let first_at = Attempts(&tried).first(Rung::Container);
         let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
+        let not_carried_out = self.not_carried_out().map(|(.., why)| why);
         let story = |failure, failures| Story {
             now,
             policy,
@@ -54,6 +55,7 @@ impl<'a> Decider<'a> {
             elsewhere: None,
             node_says: self.situation.peers.node_says.as_deref(),
             given_up: None,
+            not_carried_out,
             quotes: Quotes::Given,
         };
         if self.is_exhausted() {
@@ -185,7 +187,7 @@ impl<'a> Decider<'a> {
         };
         let last = ledger.asked().next_back().and_then(|asked| asked.pod_restart.as_deref());
         let nothing_done = last.is_some_and(|name| {
-            self.requests.ended_nothing(name) || self.requests.given_up(name).is_some()
+            self.requests.ended_nothing(name) || self.requests.not_carried_out(name).is_some()
         });
         if !nothing_done && self.on_its_way().is_none() {
             self.draft.ledger.in_vain = self.draft.ledger.in_vain.max(Some(rung));

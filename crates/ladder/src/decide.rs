@@ -3,14 +3,14 @@
 use rekindle_types::Tick;
 use rekindle_types::digest::fold;
 use rekindle_types::reasons::event::LADDER_STEP;
-use rekindle_types::v1alpha1::{LedgerPhase, OnExhausted, Rung};
+use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, OnExhausted, Rung};
 
 use crate::attempts::Attempts;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::Draft;
 use crate::evidence::{self, StuckCause, Verdict};
 use crate::failures::{self, Excuse, Failure, Since, Started};
-use crate::observation::{Course, PodView, Shown};
+use crate::observation::{Course, Outcome, PodView, Shown};
 use crate::requests::Requests;
 use crate::stability;
 use crate::{Action, Decision, PodRestartPlan, Severity, Situation, sentence};
@@ -35,6 +35,11 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     match course {
         Course::Over => {
             decider.note_eviction();
+            decider.draft.finish()
+        }
+        Course::Finished(outcome) => {
+            decider.note_eviction();
+            decider.note_finish(outcome);
             decider.draft.finish()
         }
         Course::Open => decider.run(),
@@ -80,6 +85,7 @@ impl<'a> Decider<'a> {
         self.observe();
         self.note_revision(); // of a ledger that begins here
         self.take_back_withdrawn();
+        self.tell_undone();
         self.prune();
         if !failures.is_empty() {
             self.respond(&failures);
@@ -177,6 +183,25 @@ impl<'a> Decider<'a> {
         }
     }
 
+    /// The ladder's last request, when it was over before anything was done to the pod and counts as an attempt: its rung, its name, and why.
+    pub(crate) fn not_carried_out(&self) -> Option<(Rung, String, &'a str)> {
+        let asked = self.draft.ledger.asked().next_back()?;
+        let name = asked.pod_restart.as_deref()?;
+        Some((asked.rung?, name.to_owned(), self.requests.not_carried_out(name)?))
+    }
+
+    /// Nothing goes on that the ledger's last words tell of. One that was given up for want of a node is answered at once.
+    fn tell_undone(&mut self) {
+        let Some((rung, name, why)) = self.not_carried_out() else { return };
+        let last = self.draft.ledger.decisions.iter().flatten().next_back();
+        let is_last = last.is_some_and(|last| last.pod_restart.as_ref() == Some(&name));
+        if is_last && self.requests.given_up(&name).is_none() {
+            let message = sentence::over_undone(rung, &name, why);
+            self.draft.decide(LedgerPhase::Climbing, None, &message);
+            self.draft.tell(Severity::Warning, LADDER_STEP, &message);
+        }
+    }
+
     /// The restart that attempts were excused for will not end them.
     fn is_excuse_refused(&self) -> bool {
         let excused_by = self.draft.ledger.excused_by.as_deref();
@@ -265,15 +290,43 @@ impl<'a> Decider<'a> {
         self.draft.ledger.pending_restart.is_some() || self.requests.awaited_until().is_some()
     }
 
-    /// While something is down: when the node's own backoff is over, if it says so, else as it was decided.
+    /// A pod that has finished is not restarted, and nothing is due for it. That no restart helps against how it failed stays told, and so does that
+    /// every rung was tried.
+    fn note_finish(&mut self, outcome: Outcome) {
+        let ledger = &mut self.draft.ledger;
+        ledger.next_attempt_at = None;
+        ledger.pending_restart = None;
+        ledger.held_rung = None;
+        ledger.stable_since = None;
+        let stays = match (ledger.phase, outcome) {
+            (Some(LedgerPhase::Healthy | LedgerPhase::Exhausted) | None, _) => true,
+            (Some(LedgerPhase::Holding), Outcome::Failed) => {
+                ledger.held_by == Some(HoldReason::Futile)
+            }
+            (Some(LedgerPhase::Climbing), _) | (Some(LedgerPhase::Holding), Outcome::Succeeded) => {
+                false
+            }
+        };
+        if !stays {
+            ledger.phase = None;
+            ledger.rung = None;
+            ledger.held_by = None;
+            ledger.message = Some(sentence::finished(outcome).to_owned());
+        }
+    }
+
+    /// While something is down: when the node's own backoff is over, if it says so, else as it was decided. A time that has come says nothing of
+    /// what comes next, unless a restart is under way that was due then.
     fn date_next_attempt(&mut self) {
-        if self.draft.ledger.held_rung.is_some() || self.is_restarting() {
+        if self.is_restarting() && self.requests.held().is_none() {
             return;
         }
-        if let Some(at) = self.view.next_own_restart() {
-            self.draft.ledger.next_attempt_at = Some(at.to_micro_time());
-        } else if self.view.up_since().is_some() {
-            self.draft.ledger.next_attempt_at = None;
+        let is_held = self.draft.ledger.held_rung.is_some();
+        let next = &mut self.draft.ledger.next_attempt_at;
+        match self.view.next_own_restart().filter(|_| !is_held) {
+            Some(at) => *next = Some(at.to_micro_time()),
+            None if !is_held && self.view.up_since().is_some() => *next = None,
+            None => drop(next.take_if(|at| Tick::from(&*at) <= self.situation.now)),
         }
     }
 

@@ -62,6 +62,7 @@ impl Decider<'_> {
             elsewhere,
             node_says,
             given_up: None, // that is answered before
+            not_carried_out: self.not_carried_out().map(|(.., why)| why),
             quotes: Quotes::Given,
         };
         match choose(policy, tried, rollback, from, 0).turn {

@@ -52,8 +52,17 @@ pub(crate) enum Shown {
 pub(crate) enum Course {
     /// It runs, or is on its way to.
     Open,
-    /// It is being deleted, or has finished.
+    /// It is being ended: deleted, or as failed.
     Over,
+    /// It has finished, and its object stays to be looked at.
+    Finished(Outcome),
+}
+
+/// How a pod has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Succeeded,
+    Failed,
 }
 
 /// What the pod says of its sandbox (condition PodReadyToStartContainers).
@@ -154,7 +163,6 @@ impl<'a> PodView<'a> {
             })
             .collect();
         let created = pod.metadata.creation_timestamp.as_ref();
-        let finished = pods::is_finished(pod);
         let deleted = pod.metadata.deletion_timestamp.is_some();
         let condition_of = |type_: &str| {
             status.and_then(|s| s.conditions.iter().flatten().find(|c| c.type_ == type_))
@@ -176,7 +184,13 @@ impl<'a> PodView<'a> {
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
             created: created.map(Tick::from),
-            course: if finished || deleted || fails { Course::Over } else { Course::Open },
+            course: match pods::phase(pod) {
+                _ if deleted => Course::Over,
+                "Succeeded" => Course::Finished(Outcome::Succeeded),
+                "Failed" => Course::Finished(Outcome::Failed),
+                _ if fails => Course::Over,
+                _ => Course::Open,
+            },
             impossible: impossible(pod),
             shown: if is_mirror(pod) { Shown::Mirror } else { Shown::Itself },
             sandbox,

@@ -103,6 +103,20 @@ impl<'a> Requests<'a> {
         self.list.iter().find(named).is_some_and(|request| request.did_nothing())
     }
 
+    /// This one was over before anything was done to the pod, and nobody took it back: why. It was an attempt, but its rung was not tried.
+    pub(crate) fn not_carried_out(&self, name: &str) -> Option<&'a str> {
+        let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
+        let status = request.status.as_ref()?;
+        let is_undone = match status.phase? {
+            PodRestartPhase::Refused => true,
+            PodRestartPhase::Failed => status.started_at.is_none(),
+            PodRestartPhase::Running | PodRestartPhase::Succeeded | PodRestartPhase::Withdrawn => {
+                false
+            }
+        };
+        is_undone.then(|| status.message.as_deref().unwrap_or("nobody says why"))
+    }
+
     /// When the node began this one, if it has.
     pub(crate) fn begun_in_place(&self, name: &str) -> Option<Tick> {
         let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;

@@ -8,6 +8,7 @@ use crate::attempts::Attempts;
 use crate::budget::{Room, Scope};
 use crate::evidence::Diagnosis;
 use crate::failures::{Failure, Part};
+use crate::observation::Outcome;
 use crate::policy::Step;
 use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
 
@@ -20,6 +21,14 @@ pub(crate) const UNSELECTED: &str =
 
 /// Of a ledger whose pod is gone for good.
 pub(crate) const GONE: &str = "the pod is gone, and no other one takes its place";
+
+/// Of a ledger whose pod has finished.
+pub(crate) fn finished(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "the pod has succeeded: nothing of it is restarted any more",
+        Outcome::Failed => "the pod has failed: nothing of it is restarted any more",
+    }
+}
 
 /// Of a ledger that was exhausted by another revision.
 pub(crate) const OTHER_REVISION: &str =
@@ -42,6 +51,8 @@ pub(crate) struct Story<'a> {
     pub(crate) node_says: Option<&'a str>,
     /// How the last attempt ended without being begun.
     pub(crate) given_up: Option<&'a str>,
+    /// Why the last attempt was over before anything was done to the pod.
+    pub(crate) not_carried_out: Option<&'a str>,
     pub(crate) quotes: Quotes,
 }
 
@@ -90,6 +101,9 @@ impl Story<'_> {
             (Some(rung), _) => {
                 if let Some(why) = self.given_up {
                     return format!("{subject} again; {}", given_up(rung, why));
+                }
+                if let Some(why) = self.not_carried_out {
+                    return format!("{subject} again; {}", not_carried_out(rung, why));
                 }
                 let ago = self.tried.last(rung).map(|at| self.now.since(at));
                 let ago = match ago.filter(|ago| ago.as_secs() > 0) {
@@ -212,6 +226,16 @@ fn after_the_last(policy: &Policy) -> &'static str {
 /// A request was held back until it was given up.
 pub(crate) fn given_up(rung: Rung, why: &str) -> String {
     format!("{} was {why}", doing(rung))
+}
+
+/// A request was over before anything was done to the pod.
+fn not_carried_out(rung: Rung, why: &str) -> String {
+    format!("{} was not carried out: {why}", doing(rung))
+}
+
+/// … which is told when it is over.
+pub(crate) fn over_undone(rung: Rung, request: &str, why: &str) -> String {
+    format!("{} (PodRestart {request}, which counts as an attempt)", not_carried_out(rung, why))
 }
 
 /// … and the revision before was healthy.

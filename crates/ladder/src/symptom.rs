@@ -43,7 +43,7 @@ fn symptom_in(
     window: TickDuration,
 ) -> Option<(Symptom, Option<Tick>)> {
     match view.course {
-        Course::Over => return None,
+        Course::Over | Course::Finished(_) => return None,
         Course::Open => {}
     }
     if let Some(since) = view.no_sandbox_since.filter(|at| now.since(*at) >= NO_SANDBOX_FOR) {

@@ -29,7 +29,7 @@
 //! node says CONDITION          what the node says is wrong with it
 //! rollback N                   revision N was healthy
 //! recreated                    the pod comes back under the same name with another UID
-//! delete | phase Failed
+//! delete | phase Failed | phase Succeeded
 //! decide                       prints the decision
 //! wake                         time passes until the ladder wants to decide again; prints the decision
 //! ```
@@ -217,6 +217,7 @@ impl Player {
             ["recreated"] => self.recreate(),
             ["delete"] => self.world().deleted = true,
             ["phase", "Failed"] => self.world().phase = "Failed",
+            ["phase", "Succeeded"] => self.world().phase = "Succeeded",
             ["decide"] => self.decide(out),
             ["wake"] => {
                 let at = self.last.as_ref().and_then(|d| d.again_at).expect("it wants to be woken");

@@ -73,7 +73,8 @@ fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
         let status = given_up.status.as_mut().unwrap();
         status.phase = Some("Failed".to_owned());
         status.reason = Some(reason.to_owned());
-        assert_eq!(PodView::of(&given_up).course, Course::Over, "{reason}");
+        let course = PodView::of(&given_up).course;
+        assert_eq!(course, Course::Finished(Outcome::Failed), "{reason}");
     }
     let mut ending = pod(ended(Some("a")), ContainerState::default(), 0, Some("a"));
     let status = ending.status.as_mut().unwrap();

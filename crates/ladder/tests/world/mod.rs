@@ -213,8 +213,16 @@ impl World {
                 status.finished_at = Some(now);
                 status.message = Some("pod shop/web-0 is ready again".to_owned());
             }
-            PodRestartPhase::Succeeded | PodRestartPhase::Failed | PodRestartPhase::Refused => {
+            PodRestartPhase::Succeeded => status.finished_at = Some(now),
+            PodRestartPhase::Failed => {
                 status.finished_at = Some(now);
+                status.message.get_or_insert_with(|| {
+                    "its deadline of 10m30s passed before it was begun".to_owned()
+                });
+            }
+            PodRestartPhase::Refused => {
+                status.finished_at = Some(now);
+                status.message.get_or_insert_with(|| "it cannot be done".to_owned());
             }
         }
     }
