@@ -7,6 +7,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration};
 
+use crate::lately::within;
 use crate::stage::Stage;
 use crate::{Crowd, Limits, Policy, TokenBucket};
 
@@ -88,7 +89,7 @@ pub(crate) fn room_in(
 
 /// When restarts above Container were decided within the last minute, as a ledger tells.
 pub fn decided_lately(now: Tick, ledger: &RestartLedgerStatus) -> Vec<Tick> {
-    decided(ledger).into_iter().filter(|at| now.since(*at) < MINUTE).collect()
+    decided(ledger).into_iter().filter_map(|at| within(now, at, MINUTE)).collect()
 }
 
 /// When restarts above Container were decided, as far back as a ledger tells, the oldest first. Attempts leave it with their window,
@@ -136,16 +137,16 @@ impl Occupancy {
             let is_final = phase.is_some_and(|phase| phase.is_final());
             let stage = Stage::of(restart);
             let since = stage.takes_room_since(now).filter(|_| !is_final);
-            if let Some(since) = since.filter(|since| now.since(*since) < GIVEN_UP_AFTER) {
+            if let Some(since) = since.and_then(|since| within(now, since, GIVEN_UP_AFTER)) {
                 pods.note(new_pod_of(restart).unwrap_or(&restart.spec.pod_name), since);
             }
-            occupancy.decided.extend(stage.went_on_at().filter(|at| now.since(*at) < MINUTE));
+            occupancy.decided.extend(stage.went_on_at().and_then(|at| within(now, at, MINUTE)));
         }
         for ledger in ledgers {
             let Some(status) = &ledger.status else { continue };
             let since = occupancy.add_decided(now, status).unwrap_or(now);
             let unseen = status.pending_restart.as_deref().is_some_and(|name| !seen.contains(name));
-            if unseen && now.since(since) < GIVEN_UP_AFTER {
+            if let Some(since) = within(now, since, GIVEN_UP_AFTER).filter(|_| unseen) {
                 pods.note(&ledger.spec.pod_name, since);
             }
         }
@@ -157,7 +158,7 @@ impl Occupancy {
     /// Adds the restarts above Container of a ledger; answers the last of them.
     fn add_decided(&mut self, now: Tick, ledger: &RestartLedgerStatus) -> Option<Tick> {
         let ticks = decided(ledger);
-        self.decided.extend(ticks.iter().filter(|at| now.since(**at) < MINUTE));
+        self.decided.extend(ticks.iter().filter_map(|at| within(now, *at, MINUTE)));
         ticks.last().copied()
     }
 
@@ -172,7 +173,7 @@ impl Occupancy {
         if let Some(limit) = policy.per_minute {
             let mut all = self.clone();
             all.add_decided(now, own);
-            all.decided.retain(|at| now.since(*at) < MINUTE);
+            all.decided = all.decided.iter().filter_map(|at| within(now, *at, MINUTE)).collect();
             all.decided.sort_unstable();
             let surplus = all.decided.len().checked_sub(count(limit));
             // The decision that must leave the minute before there is room.

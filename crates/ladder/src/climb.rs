@@ -36,6 +36,7 @@ impl<'a> Decider<'a> {
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let all: u32 = failures.iter().map(|failure| failure.count).sum();
         self.draft.ledger.next_attempt_at = None;
+        self.draft.ledger.stable_since = None;
         let fails_again = all > 1 || !tried.is_empty();
         let ran = failures.iter().filter_map(|failure| failure.ran).max();
         self.draft.note_last_run(ran.filter(|ran| fails_again && *ran < policy.window));

@@ -38,8 +38,7 @@ pub(crate) enum Holds {
 
 impl Draft {
     pub(crate) fn of(ledger: Option<&RestartLedgerStatus>, now: Tick) -> Self {
-        let mut ledger = ledger.cloned().unwrap_or_default();
-        set_seen_at(&mut ledger, now);
+        let ledger = ledger.map(|ledger| seen_at(ledger, now)).unwrap_or_default();
         Self { ledger, action: Action::None, events: Vec::new(), again_at: None, now }
     }
 
@@ -231,13 +230,19 @@ impl Draft {
     }
 }
 
-/// The clock may have been set back since the ledger was written: no attempt counts from later than now. It would otherwise count until the
-/// clock has caught up. When things were decided stays as it was told: budgets go by it.
-fn set_seen_at(ledger: &mut RestartLedgerStatus, now: Tick) {
+/// The clock may have been set back since the ledger was written: nothing in it was tried, decided or begun later than now. It would otherwise count
+/// until the clock has caught up: attempts in their window, decisions in budgets, and no later pod would take the ledger over.
+pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
+    let mut ledger = ledger.clone();
     let attempts = ledger.attempts.iter_mut().flatten().flat_map(|attempts| &mut attempts.at);
-    for at in attempts.filter(|at| Tick::from(&**at) > now) {
+    let decisions = ledger.decisions.iter_mut().flatten();
+    let decisions =
+        decisions.flat_map(|decision| decision.first_at.iter_mut().chain([&mut decision.at]));
+    let times = attempts.chain(decisions).chain(ledger.stable_since.iter_mut());
+    for at in times.filter(|at| Tick::from(&**at) > now) {
         *at = now.to_micro_time();
     }
+    ledger
 }
 
 /// At a letter's border.

@@ -50,6 +50,7 @@ mod failures;
 mod going_on;
 mod held_request;
 mod identity;
+mod lately;
 mod limits;
 mod lookup;
 mod no_sandbox;
@@ -73,6 +74,7 @@ pub use decide::decide;
 pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
 };
+pub use draft::seen_at;
 pub use going_on::{NoRoom, room_to_go_on};
 pub use identity::{Identity, Lineage, heir_of, identity, may_inherit, node_of};
 pub use limits::{Crowd, Limits, TokenBucket};

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger, Rung};
-use rekindle_types::{Tick, TickDuration};
 
 use crate::budget::{self, GIVEN_UP_AFTER, MINUTE};
+use crate::lately::{bounds, within};
 use crate::stage::Stage;
 use crate::{Crowd, Occupancy};
 
@@ -211,23 +212,25 @@ impl Register {
         let of = self.namespaces.get(asker.namespace);
         let own = of.and_then(|of| of.ledgers_by_uid.get(asker.pod_uid));
         let is_own = |name: &String| own.is_some_and(|own| own.contains(name));
-        let first = first_of_minute(now);
-        for (at, namespace, name, _) in
-            self.decided.range((first, String::new(), String::new(), 0)..)
-        {
+        let (first, last) = bounds(now, MINUTE);
+        let decided = self.decided.range((first, String::new(), String::new(), 0)..);
+        for (at, namespace, name, _) in decided.take_while(|(at, ..)| *at <= last) {
+            let at = now.min(*at);
             if namespace == asker.namespace {
                 if is_own(name) {
                     continue;
                 }
-                crowd.namespace.push(*at);
+                crowd.namespace.push(at);
             }
-            crowd.cluster.push(*at);
+            crowd.cluster.push(at);
         }
-        for (at, namespace, _) in self.went_on.range((first, String::new(), String::new())..) {
+        let went_on = self.went_on.range((first, String::new(), String::new())..);
+        for (at, namespace, _) in went_on.take_while(|(at, ..)| *at <= last) {
+            let at = now.min(*at);
             if namespace == asker.namespace {
-                crowd.namespace.push(*at);
+                crowd.namespace.push(at);
             }
-            crowd.cluster.push(*at);
+            crowd.cluster.push(at);
         }
         if let (Some(of), Some(controller)) = (of, asker.controller) {
             crowd.workload = of.under_way(now, controller, asker.pod_uid);
@@ -274,16 +277,18 @@ impl Register {
         for request in of.open.values().filter(|request| of.is_others(request, asker)) {
             request.since(now).into_iter().for_each(|since| pods.note(request.pod(), since));
         }
-        let first = first_of_minute(now);
-        for (at, name, _) in of.decided.range((first, String::new(), 0)..) {
+        let (first, last) = bounds(now, MINUTE);
+        let decided = of.decided.range((first, String::new(), 0)..);
+        for (at, name, _) in decided.take_while(|(at, ..)| *at <= last) {
             if of.ledgers.get(name).is_some_and(|ledger| ledger.is_others(asker)) {
-                occupancy.decided.push(*at);
+                occupancy.decided.push(now.min(*at));
             }
         }
-        for (at, name) in of.went_on.range((first, String::new())..) {
+        let went_on = of.went_on.range((first, String::new())..);
+        for (at, name) in went_on.take_while(|(at, _)| *at <= last) {
             let request = of.open.get(name).or_else(|| of.finished.get(name));
             if request.is_some_and(|request| of.is_others(request, asker)) {
-                occupancy.decided.push(*at);
+                occupancy.decided.push(now.min(*at));
             }
         }
         occupancy.decided.sort_unstable();
@@ -372,7 +377,7 @@ impl Ledger {
     fn pending_since(&self, now: Tick) -> Option<Tick> {
         self.pending.as_ref()?;
         let since = self.decided.iter().max().copied().unwrap_or(now);
-        Some(since).filter(|since| now.since(*since) < GIVEN_UP_AFTER)
+        within(now, since, GIVEN_UP_AFTER)
     }
 }
 
@@ -387,13 +392,8 @@ impl Request {
     }
 
     fn since(&self, now: Tick) -> Option<Tick> {
-        self.stage.takes_room_since(now).filter(|since| now.since(*since) < GIVEN_UP_AFTER)
+        within(now, self.stage.takes_room_since(now)?, GIVEN_UP_AFTER)
     }
-}
-
-/// The first moment that lies within the last minute.
-fn first_of_minute(now: Tick) -> Tick {
-    now - MINUTE + TickDuration::from_micros(1)
 }
 
 /// Namespace and name.

@@ -57,7 +57,9 @@ pub(crate) fn follow(
 ) {
     // Starts are told in whole seconds: what was decided later than one is the better bound.
     let decided = Attempts::of(&draft.ledger).latest();
-    let since = undisturbed_since.map(|since| since.max(decided).min(now));
+    // a node whose clock is ahead, or was, tells of the future: then it counts from when that was seen
+    let noted = draft.ledger.stable_since.as_ref().map_or(now, Tick::from);
+    let since = undisturbed_since.map(|since| if since > now { noted } else { since }.max(decided));
     let nothing_to_clear = match draft.ledger.phase {
         None | Some(LedgerPhase::Healthy) => draft.ledger.attempts.is_none(),
         Some(LedgerPhase::Climbing | LedgerPhase::Holding | LedgerPhase::Exhausted) => false,

@@ -4,7 +4,7 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus};
 
-use crate::draft::EXHAUSTED;
+use crate::draft::{EXHAUSTED, seen_at};
 use crate::sentence;
 
 /// The ledger's status as it is then; the same again when it is so already.
@@ -17,7 +17,7 @@ pub fn unselected(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatu
 pub fn without_pod(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
     match ledger.phase {
         Some(LedgerPhase::Climbing | LedgerPhase::Holding) => over(ledger, sentence::GONE, now),
-        Some(LedgerPhase::Healthy | LedgerPhase::Exhausted) | None => ledger.clone(),
+        Some(LedgerPhase::Healthy | LedgerPhase::Exhausted) | None => seen_at(ledger, now),
     }
 }
 
@@ -35,7 +35,7 @@ fn over(ledger: &RestartLedgerStatus, why: &str, now: Tick) -> RestartLedgerStat
         ladder_uid: None,
         stable_since: None,
         message: Some(why.to_owned()),
-        ..ledger.clone()
+        ..seen_at(ledger, now)
     };
     let mut conditions = ledger.conditions.iter_mut().flatten();
     if let Some(condition) = conditions.find(|c| c.type_ == EXHAUSTED && c.status == "True") {

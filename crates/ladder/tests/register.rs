@@ -18,6 +18,17 @@ fn ago(secs: u64) -> Tick {
     NOW - TickDuration::from_secs(secs)
 }
 
+/// In the past mostly, and in the future after a clock was set back.
+fn somewhen() -> impl Strategy<Value = Tick> {
+    let about = prop_oneof![Just(0), Just(60), Just(600)];
+    let near = (about, 0..3u64).prop_map(|(secs, micros)| {
+        NOW + TickDuration::from_secs(secs) + TickDuration::from_micros(micros)
+            - TickDuration::from_micros(1)
+    });
+    let ahead = (0..90_000u64).prop_map(|secs| NOW + TickDuration::from_secs(secs));
+    prop_oneof![6 => (0..700u64).prop_map(ago), 1 => near, 1 => ahead]
+}
+
 /// A change of one object; few names, so that they meet.
 #[derive(Clone, Debug)]
 enum Change {
@@ -32,7 +43,7 @@ fn namespace() -> impl Strategy<Value = String> {
 }
 
 fn ledger() -> impl Strategy<Value = RestartLedger> {
-    let attempts = prop::collection::vec((0..3usize, 0..700u64), 0..4);
+    let attempts = prop::collection::vec((0..3usize, somewhen()), 0..4);
     let pending = prop::option::of(0..4u8);
     (namespace(), 0..5u8, 0..2u8, 0..2u8, attempts, pending).prop_map(
         |(namespace, pod, ladder, owner, attempts, pending)| {
@@ -47,7 +58,7 @@ fn ledger() -> impl Strategy<Value = RestartLedger> {
             let rungs = [Rung::Container, Rung::Pod, Rung::Recreate];
             let attempts = rungs.iter().enumerate().map(|(place, rung)| {
                 let of_rung = attempts.iter().filter(|(of, _)| *of == place);
-                let at = of_rung.map(|(_, secs)| ago(*secs).to_micro_time()).collect();
+                let at = of_rung.map(|(_, at)| at.to_micro_time()).collect();
                 RungAttempts { rung: *rung, at }
             });
             ledger.status = Some(RestartLedgerStatus {
@@ -72,19 +83,19 @@ fn restart() -> impl Strategy<Value = PodRestart> {
         Just(ReplacementStep::Starting)
     ]);
     let ladder = prop::option::of(0..2u8);
-    let times = (0..700u64, prop_oneof![0..5u64, 0..700u64]);
+    let times = (somewhen(), prop_oneof![0..5u64, 0..700u64]);
     (namespace(), 0..5u8, 0..4u8, times, phase, step, 0..5u8, ladder).prop_map(
-        |(namespace, pod, number, (secs, late), phase, step, new_pod, ladder)| {
+        |(namespace, pod, number, (created, late), phase, step, new_pod, ladder)| {
             let mut restart = PodRestart::default();
             restart.metadata.namespace = Some(namespace);
             restart.metadata.name = Some(format!("pod-{pod}-{number}"));
-            restart.metadata.creation_timestamp = Some(ago(secs).to_time());
+            restart.metadata.creation_timestamp = Some(created.to_time());
             restart.spec.pod_name = format!("pod-{pod}");
             restart.spec.ladder_name = ladder.map(|n| format!("ladder-{n}"));
             restart.spec.rung = step.map(|_| Rung::Recreate);
             let started_at = step
                 .filter(|step| *step != ReplacementStep::Held)
-                .map(|_| ago(secs.saturating_sub(late)).to_time());
+                .map(|_| (created + TickDuration::from_secs(late)).to_time());
             let replacement = step.map(|step| PodReplacement {
                 new_pod_name: (step == ReplacementStep::Starting).then(|| format!("pod-{new_pod}")),
                 new_pod_uid: (step == ReplacementStep::Starting).then(|| format!("uid-{new_pod}")),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::vacancy::{self, Vacancy};
 use rekindle_controllers::{Change, Kind, NamespacedName, Object, Plan, View, Write, job, pods};
-use rekindle_ladder::{Identity, Lineage, identity, may_inherit, node_of, without_pod};
+use rekindle_ladder::{Identity, Lineage, identity, may_inherit, node_of, seen_at, without_pod};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration};
 
@@ -23,6 +23,10 @@ pub(crate) fn plan(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let is_needed = ledgers::has_pod(view, ledger)
         || restarts(view, &name.namespace).any(|restart| replaces_pod_of(restart, ledger));
     if is_needed {
+        return plan;
+    }
+    if let Some(write) = dated_ahead(ledger, now) {
+        plan.then(write); // which brings us here again
         return plan;
     }
     let policy = policies::of_ledger(view, ledger);
@@ -71,6 +75,14 @@ pub(crate) fn controller_of_news(change: &Change) -> Option<&str> {
         ) if before.meta().generation != after.meta().generation => Some(after.uid()),
         _ => None,
     }
+}
+
+/// Nothing was decided later than now: of a clock that was ahead the ledger would be kept until that time has come, and no pod would take it over.
+fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<Write> {
+    let before =
+        ledger.status.as_ref().filter(|_| ledger.last_decided().is_some_and(|at| at > now));
+    let status = Some(seen_at(before?, now));
+    Some(Write::UpdateStatus(Object::from(RestartLedger { status, ..ledger.clone() })))
 }
 
 /// That the pod is gone for good, unless the ledger says so already.

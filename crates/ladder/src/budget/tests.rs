@@ -125,3 +125,23 @@ fn a_restart_that_has_left_a_short_window_counts_until_its_minute_is_over() {
     assert_eq!(others.room(NOW, &policy(None, Some(3)), &told), rate);
     assert_eq!(others.room(NOW, &policy(None, Some(4)), &told), Room::Free);
 }
+
+/// The clock was a day ahead, and was set back.
+#[test]
+fn what_a_clock_that_was_ahead_has_decided_leaves_room_before_that_has_caught_up() {
+    let day = TickDuration::from_secs(86_400);
+    let ahead = ledger(Rung::Pod, &[NOW + day], Some("decided-and-not-made-yet"));
+    let asked = [restart(NOW + day, None)];
+    let ledgers = [of_pod("web-1", ahead.clone())];
+    let others = Occupancy::of(NOW, asked.iter(), ledgers.iter());
+    assert_eq!(others, Occupancy::default());
+    let strict = policy(Some(1), Some(1));
+    assert_eq!(others.room(NOW, &strict, &ahead), Room::Free);
+    let limits = Limits { namespace: TokenBucket::new(1, 1), ..Limits::default() };
+    assert_eq!(room_in(NOW, &limits, &Crowd::default(), &ahead), Room::Free);
+    // the clocks of two machines differ by a little: what one of them has decided just now counts for the other
+    let soon = NOW + TickDuration::from_secs(2);
+    let other = [of_pod("web-1", ledger(Rung::Pod, &[soon], None))];
+    let others = Occupancy::of(NOW, [].iter(), other.iter());
+    assert_eq!(others.decided, [NOW]);
+}

@@ -68,6 +68,40 @@ fn a_ledger_whose_pod_is_gone_and_that_no_other_one_follows_does_not_go_on_climb
     assert_eq!(written(&world(None, "Exhausted")), None, "that stays to be seen");
 }
 
+/// Decided a day from now, as a clock says that was set back since: it would be kept for that day, and no pod would take it over.
+#[test]
+fn what_a_clock_that_was_ahead_decided_about_a_pod_that_is_gone_is_of_now() {
+    let ahead = (NOW + TickDuration::from_secs(86_400)).to_micro_time();
+    let mut view = world(Some(job(None)), "Exhausted");
+    let mut ledger = view.restart_ledger(&name()).unwrap().as_ref().clone();
+    for decision in
+        ledger.status.iter_mut().flat_map(|status| status.decisions.iter_mut()).flatten()
+    {
+        decision.at = ahead.clone();
+    }
+    view.apply(ledger.into());
+    let mut writes = plan(&view, &name(), NOW).writes().cloned().collect::<Vec<_>>();
+    let Some(Write::UpdateStatus(Object::RestartLedger(written))) = writes.pop() else {
+        panic!("{writes:?}");
+    };
+    assert_eq!(written.last_decided(), Some(NOW));
+    assert_eq!(
+        written.status.as_ref().and_then(|status| status.phase),
+        Some(LedgerPhase::Exhausted)
+    );
+    let heir = pod("jj-2", NOW);
+    let Object::Pod(heir) = &heir else { panic!("{heir:?}") };
+    assert!(
+        may_inherit(heir, &written) && !may_inherit(heir, view.restart_ledger(&name()).unwrap())
+    );
+    view.apply(Object::RestartLedger(written));
+    let next = plan(&view, &name(), NOW);
+    assert_eq!(
+        (next.writes().count(), next.again_at),
+        (0, Some(NOW + TickDuration::from_secs(600)))
+    );
+}
+
 #[test]
 fn a_pod_that_a_request_has_still_to_create_is_not_told_to_be_gone() {
     for phase in ["Running", "Failed"] {

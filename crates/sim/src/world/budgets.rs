@@ -11,12 +11,14 @@ use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
 use rekindle_ladder::{Occupancy, Policy};
 use rekindle_operator::Work;
 use rekindle_store::Revision;
-use rekindle_types::Tick;
 use rekindle_types::pods::is_ready;
-use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger, Rung};
+use rekindle_types::{Tick, TickDuration};
 
 use super::World;
 use super::faults::Hearing;
+
+const MINUTE: TickDuration = TickDuration::from_secs(60);
 
 /// What the controller of each budget has counted, and which pods were evicted.
 #[derive(Debug, Default)]
@@ -24,7 +26,12 @@ pub(super) struct Budgets {
     counted: BTreeMap<NamespacedName, Counted>,
     /// By UID.
     evicted: BTreeSet<String>,
+    decided: Decided,
 }
+
+/// When ladders decided on restarts, by the requests' names: true time, as their ledgers were first seen to say so.
+#[derive(Debug, Default)]
+struct Decided(BTreeMap<NamespacedName, Tick>);
 
 #[derive(Debug)]
 struct Counted {
@@ -40,6 +47,31 @@ struct Counts {
     desired: i32,
     expected: i32,
     generation: i64,
+}
+
+impl Decided {
+    /// How many restarts above Container were decided within the last minute, by the ladders' clock and by the true one: after the first was set
+    /// back, decisions of many minutes are told as of one.
+    fn lately<'a>(
+        &mut self,
+        truly: Tick,
+        now: Tick,
+        ledgers: impl Iterator<Item = &'a RestartLedger>,
+    ) -> usize {
+        let mut count = 0;
+        for ledger in ledgers {
+            let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
+            let asked = ledger.status.iter().flat_map(|status| status.asked());
+            for decision in asked.filter(|asked| asked.rung > Some(Rung::Container)) {
+                let request = decision.pod_restart.as_deref().unwrap_or_default();
+                let request = NamespacedName::new(namespace, request);
+                let since = truly.since(*self.0.entry(request).or_insert(truly));
+                let at = Tick::from(&decision.at);
+                count += usize::from(since < MINUTE && at <= now && now.since(at) < MINUTE);
+            }
+        }
+        count
+    }
 }
 
 impl Counts {
@@ -76,6 +108,7 @@ impl World {
             return;
         }
         let (now, restarts) = (self.desk_now(), self.server.restarts());
+        let mut known = std::mem::take(&mut self.budgets.decided);
         for object in self.server.list(Kind::RestartLadder) {
             let Object::RestartLadder(ladder) = &object else { continue };
             let Ok(policy) = Policy::of(ladder) else { continue };
@@ -95,7 +128,7 @@ impl World {
                     && restart.spec.ladder_name == ladder.metadata.name
             });
             let under_way = under_way(now, &of_ladder.collect::<Vec<_>>(), &ledgers);
-            let decided = decided_lately(now, ledgers.iter().copied());
+            let decided = known.lately(self.now, now, ledgers.iter().copied());
             for (what, count, limit) in [
                 ("maxConcurrent", under_way, policy.max_concurrent),
                 ("perMinute", decided, policy.per_minute),
@@ -108,6 +141,7 @@ impl World {
                 }
             }
         }
+        self.budgets.decided = known;
     }
 
     /// A budget is shown by the watch: if its controller has counted anew, it counted what there is now. One that hears nothing
@@ -189,13 +223,6 @@ impl World {
     }
 }
 
-/// How many restarts were decided within the last minute. A clock that was set back has those of many minutes before it, by their stamps:
-/// they were decided one by one, and the ladder waits for all of them.
-fn decided_lately<'a>(now: Tick, ledgers: impl Iterator<Item = &'a RestartLedger>) -> usize {
-    let occupancy = Occupancy::of(now, std::iter::empty(), ledgers);
-    occupancy.decided.into_iter().filter(|at| *at <= now).count()
-}
-
 /// Of how many pods restarts of a ladder are under way at `now`, by its requests and its ledgers. A pod and the one that took its place are
 /// one: whoever fails in the middle of a restart is restarted again before the request for that is over, which takes no further
 /// replica down, and the ladder lets it through (`Register::occupancy` leaves out what is the asker's own).
@@ -259,8 +286,8 @@ fn is_healthy(pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use rekindle_types::v1alpha1::{
-        PodReplacement, PodRestartPhase, PodRestartStatus, ReplacementStep, RestartLedgerSpec,
-        RestartLedgerStatus, Rung, RungAttempts,
+        LedgerDecision, PodReplacement, PodRestartPhase, PodRestartStatus, ReplacementStep,
+        RestartLedgerSpec, RestartLedgerStatus,
     };
 
     use super::*;
@@ -297,15 +324,28 @@ mod tests {
 
     #[test]
     fn restarts_of_many_minutes_are_not_those_of_one_when_the_clock_was_set_back() {
-        let at = |seconds: &[u64]| -> RestartLedger {
-            let at = seconds.iter().map(|at| Tick::from_secs(*at).to_micro_time()).collect();
-            let attempts = Some(vec![RungAttempts { rung: Rung::Pod, at }]);
-            let status = RestartLedgerStatus { attempts, ..RestartLedgerStatus::default() };
+        let decided = |at: &[u64]| -> RestartLedger {
+            let decisions = at.iter().enumerate().map(|(number, at)| LedgerDecision {
+                at: Tick::from_secs(*at).to_micro_time(),
+                first_at: None,
+                rung: Some(Rung::Pod),
+                reason: "it failed".to_owned(),
+                count: 1,
+                pod_restart: Some(format!("web-pod-{number}")),
+            });
+            let decisions = Some(decisions.collect());
+            let status = RestartLedgerStatus { decisions, ..RestartLedgerStatus::default() };
             RestartLedger { status: Some(status), ..RestartLedger::default() }
         };
-        let ledgers = [at(&[930, 960, 1_000]), at(&[970, 1_300, 1_580])];
-        assert_eq!(decided_lately(NOW, ledgers.iter()), 3);
-        assert_eq!(decided_lately(Tick::from_secs(400), ledgers.iter()), 0);
+        let mut known = Decided::default();
+        let mut lately = |truly: u64, now: u64, at: &[u64]| {
+            known.lately(Tick::from_secs(truly), Tick::from_secs(now), [decided(at)].iter())
+        };
+        assert_eq!(lately(1_000, 1_000, &[1_000]), 1);
+        assert_eq!(lately(1_050, 1_050, &[1_000, 1_050]), 2);
+        assert_eq!(lately(1_061, 1_061, &[1_000, 1_050, 1_061]), 2);
+        assert_eq!(lately(1_061, 400, &[400, 400, 400]), 2, "all are told as of now");
+        assert_eq!(lately(1_062, 2_000, &[1_000, 1_050, 1_061]), 0, "set forth");
     }
 
     #[test]
