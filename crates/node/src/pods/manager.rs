@@ -401,6 +401,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 {
                     self.over.insert(uid);
                 }
+                // what it was told while it went it has not read
+                self.restarts.values().for_each(|restart| self.tell_if_lost(restart));
                 if self.phase == Phase::Serving {
                     self.start_statics(); // one may have waited for this one's name
                 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::journal_file::JournalFile;
-use super::latest::{Progress, Submitted, Urgency, WriteOutcome, write_latest};
+use super::latest::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
 use crate::layout::NodeDirs;
 
 /// One report of a restart's progress.
@@ -132,7 +132,13 @@ pub(crate) struct RestartReporter {
 
 struct Known {
     restart: Arc<PodRestart>,
-    reports: Option<watch::Sender<Submitted<Option<Report>>>>,
+    reports: Option<Reports>,
+}
+
+/// The reports of one restart, and how far they are written.
+struct Reports {
+    newest: watch::Sender<Submitted<Option<Report>>>,
+    progress: watch::Receiver<Progress>,
 }
 
 impl RestartReporter {
@@ -164,7 +170,8 @@ impl RestartReporter {
             tracing::debug!(restart = id, ?phase, "report of a restart whose object is not known");
             return;
         };
-        let before = known.reports.as_ref().and_then(|reports| reports.borrow().value.clone());
+        let before =
+            known.reports.as_ref().and_then(|reports| reports.newest.borrow().value.clone());
         let before = before
             .unwrap_or_else(|| Report { status: known.restart.status.clone().unwrap_or_default() });
         let report = before.next(shown_as, phase, message, at);
@@ -179,7 +186,15 @@ impl RestartReporter {
             | PodRestartPhase::Refused
             | PodRestartPhase::Withdrawn => Urgency::Now,
         };
-        reports.send_modify(|submitted| submitted.replace(Some(report), urgency));
+        reports.newest.send_modify(|submitted| submitted.replace(Some(report), urgency));
+    }
+
+    /// Waits until the newest report of each restart stands in the API, or the restart is gone from it.
+    pub(crate) async fn flush(&mut self) {
+        for reports in self.known.values_mut().filter_map(|known| known.reports.as_mut()) {
+            let number = reports.newest.borrow().number;
+            reached(&mut reports.progress, number).await;
+        }
     }
 
     /// The pod that took a request up is over, and has told nobody what came of that.
@@ -198,14 +213,14 @@ impl RestartReporter {
     }
 }
 
-fn start_writer(client: Client, restart: &PodRestart) -> watch::Sender<Submitted<Option<Report>>> {
-    let (sender, receiver) = watch::channel(Submitted::first(None));
-    let (progress, _) = watch::channel(Progress::Written(0));
+fn start_writer(client: Client, restart: &PodRestart) -> Reports {
+    let (newest, receiver) = watch::channel(Submitted::first(None));
+    let (written, progress) = watch::channel(Progress::Written(0));
     let namespace = restart.metadata.namespace.clone().unwrap_or_default();
     let name = restart.metadata.name.clone().unwrap_or_default();
     let uid = restart.metadata.uid.clone();
     let api: Api<PodRestart> = Api::namespaced(client, &namespace);
-    tokio::spawn(write_latest(receiver, progress, move |report: Option<Report>| {
+    tokio::spawn(write_latest(receiver, written, move |report: Option<Report>| {
         let (api, name, uid) = (api.clone(), name.clone(), uid.clone());
         async move {
             match report {
@@ -214,7 +229,7 @@ fn start_writer(client: Client, restart: &PodRestart) -> watch::Sender<Submitted
             }
         }
     }));
-    sender
+    Reports { newest, progress }
 }
 
 async fn write(

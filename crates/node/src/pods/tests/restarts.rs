@@ -174,6 +174,32 @@ async fn it_is_told_also_when_it_is_seen_after_its_pod_is_over() {
     until_over_with_its_pod(&world, &first).await;
 }
 
+/// The next agent has the journal until what came of the request stands in the API.
+#[tokio::test(start_paused = true)]
+async fn it_is_told_also_when_an_agent_dies_after_its_pod_was_over() {
+    let world = World::new();
+    world.machine.stubborn("app");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    let first = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
+    world.api.fail_next("PATCH podrestarts", 1000);
+    world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
+    world.machine.until("begun", |machine| machine.count("signal app") == 1).await;
+    world.api.remove("pods", "web");
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    world.until_running("web").await;
+    world.machine.until("the first is over", |machine| machine.sandboxes().len() == 1).await;
+    let told = world.api.requests("PATCH podrestarts");
+    world.api.until("tried again", |api| api.requests("PATCH podrestarts") > told + 2).await;
+    world.crash(agent);
+    assert!(world.api.get("podrestarts", "again").unwrap()["status"].is_null());
+    world.api.fail_next("PATCH podrestarts", 0);
+
+    let _agent = world.agent().await;
+    until_over_with_its_pod(&world, &first).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_of_a_pod_that_has_ended_is_refused() {
     let world = World::new();

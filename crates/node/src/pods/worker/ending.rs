@@ -1,7 +1,7 @@
 //! What is left to do when a pod's core has finished: volumes, the journal, the API object, the logs.
 //!
 //! ```text
-//! Finish ─► volumes unmounted ─► last status in the API ─► journal forgotten ─► (deletion) ─► folder ─► API object ─► logs
+//! Finish ─► volumes unmounted ─► last status, and what came of restarts, in the API ─► journal forgotten ─► (deletion) ─► folder ─► API object ─► logs
 //! ```
 //! A crash at any arrow is taken up by the next agent: as long as the object is there, somebody knows.
 
@@ -41,6 +41,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         if self.existence == Existence::Exists {
             self.shown_by.flush().await;
         }
+        // nor which requests the pod had: the next one of its name would carry them out
+        self.restarts.flush().await;
         self.forget_journal();
         self.node.users.forget(&self.pod_ref, &self.dirs);
         if self.wait_for_deletion().await == Flow::Continue {
