@@ -10,6 +10,7 @@ mod heard;
 mod hooks;
 mod pauses;
 mod probed;
+mod pulls;
 mod runtime;
 mod shown;
 mod tally;
@@ -34,6 +35,7 @@ use graces::Graces;
 use hooks::Hooks;
 use pauses::Pauses;
 use probed::Probed;
+use pulls::Pulls;
 use shown::Shown;
 pub use tally::Tally;
 
@@ -86,6 +88,7 @@ pub(crate) struct PodOnNode {
     pauses: Pauses,
     shown: Shown,
     probed: Probed,
+    pulls: Pulls,
     last_ends: LastEnds,
     /// Hooks of containers that hang, which nobody gives up.
     hung: BTreeMap<ActionId, ContainerKey>,
@@ -193,6 +196,7 @@ impl PodOnNode {
             pauses: Pauses::default(),
             shown: Shown::default(),
             probed: Probed::default(),
+            pulls: Pulls::default(),
             last_ends,
             hung: BTreeMap::new(),
             unanswered: BTreeSet::new(),

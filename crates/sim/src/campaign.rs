@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn agents_that_die_make_no_more_containers_and_no_fewer_than_are_started() {
-        let plain = Tally { sandboxes: 9, containers: 18, starts: 17, signals: 0, kills: 0 };
+        let plain = Tally { sandboxes: 9, containers: 18, starts: 17, ..Tally::default() };
         let of = |containers| Tally { containers, ..plain };
         assert!(as_much(plain, plain, 1) && as_much(of(17), plain, 1));
         assert!(!as_much(of(16), plain, 1) && !as_much(of(19), plain, 1));
@@ -356,7 +356,8 @@ mod tests {
 
     #[test]
     fn what_is_started_and_asked_to_end_in_one_moment_need_not_be_started() {
-        let plain = Tally { sandboxes: 9, containers: 18, starts: 18, signals: 3, kills: 0 };
+        let plain =
+            Tally { sandboxes: 9, containers: 18, starts: 18, signals: 3, ..Tally::default() };
         let fewer = Tally { containers: 17, starts: 17, signals: 2, ..plain };
         assert!(as_much(fewer, plain, 1) && as_much(plain, fewer, 1));
         assert!(!as_much(fewer, plain, 0), "nobody died");

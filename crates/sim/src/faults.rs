@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_controllers::ObjectId;
 use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::{Kind, ObjectId};
 use rekindle_pod::{Action, ActionError, ActionErrorKind, Answer};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
@@ -99,8 +99,12 @@ pub enum Deed {
     WallClock(i64),
     /// The disk is full for so long: neither the API nor agents write anything, and reads go on.
     FullDisk(TickDuration),
+    /// Images that nothing uses are thrown away on all nodes, and for so long no registry answers.
+    LoseRegistry(TickDuration),
     /// A user deletes an object, and says what becomes of what belongs to it. It may be refused.
     Delete(ObjectId, Propagation),
+    /// A user deletes all objects of a kind that have this label `app`, or all of them, and says what becomes of what belongs to them.
+    DeleteMany(Kind, Option<String>, Propagation),
     /// A user deletes a pod; the number is taken modulo the pods.
     DeletePod(u64),
     /// A user forces a pod out of the API, and does not wait for its node: a grace period of 0.
@@ -159,6 +163,7 @@ impl Deed {
             Self::User(_)
             | Self::Invalid(_)
             | Self::Delete(..)
+            | Self::DeleteMany(..)
             | Self::DeletePod(_)
             | Self::ForcePod(_)
             | Self::EvictPod(_)
@@ -178,7 +183,8 @@ impl Deed {
             | Self::Pressure(_)
             | Self::ClockStep(_)
             | Self::WallClock(_)
-            | Self::FullDisk(_) => false,
+            | Self::FullDisk(_)
+            | Self::LoseRegistry(_) => false,
         }
     }
 }
@@ -197,6 +203,14 @@ pub enum Sync {
 pub(crate) enum Room {
     None,
     Enough,
+}
+
+/// Whether images can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registry {
+    Answers,
+    /// Those that nothing uses are on no node, and no registry answers.
+    Gone,
 }
 
 /// What comes after a time without news.
@@ -221,6 +235,8 @@ pub struct Faults {
     spared: BTreeSet<String>,
     /// On the disk that journals are written to.
     room: Room,
+    /// Of all images.
+    registry: Registry,
     /// Something was held up that nobody asked for.
     was_held_up: bool,
     actions: u64,
@@ -245,6 +261,7 @@ impl Faults {
             dying: BTreeMap::new(),
             spared: BTreeSet::new(),
             room: Room::Enough,
+            registry: Registry::Answers,
             was_held_up: false,
             actions: 0,
             bug: None,
@@ -308,6 +325,17 @@ impl Faults {
     /// What is left of it.
     pub(crate) const fn room(&self) -> Room {
         self.room
+    }
+
+    /// Images can be had from now on, or no more.
+    pub(crate) fn set_registry(&mut self, registry: Registry) {
+        self.was_held_up |= registry == Registry::Gone;
+        self.registry = registry;
+    }
+
+    /// Whether they can.
+    pub(crate) const fn registry(&self) -> Registry {
+        self.registry
     }
 
     /// Whether the agent of a node dies before it carries its next action out. One that is spared dies at the next action of

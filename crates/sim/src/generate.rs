@@ -1,6 +1,7 @@
 //! Makes campaigns from seeds: pods of every shape, users who change them, and faults.
 
 mod invalid;
+mod more;
 mod nodes;
 mod templates;
 mod users;
@@ -49,6 +50,7 @@ impl Campaign {
         }
         if !campaign.has_crashes_only() {
             draw.nodes(&mut campaign);
+            Draw::of_more(seed).more(&mut campaign);
         }
         campaign.behaviours.extend(permanent());
         campaign
@@ -210,4 +212,57 @@ impl Draw {
 fn may_hang(container: &Value) -> bool {
     matches!(container["name"].as_str(), Some("app" | "aux" | "sidecar"))
         && container["lifecycle"]["postStart"].is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::faults::{Comeback, NodeDeed};
+
+    /// What is done, and of which sort.
+    fn sort_of(deed: &Deed) -> String {
+        let word = |said: String| said.split('(').next().unwrap_or_default().to_owned();
+        match deed {
+            Deed::PowerLoss(_) | Deed::DeafControllers(..) => format!("{deed:?}"),
+            Deed::RestartPod(_, rung) => format!("RestartPod {rung}"),
+            Deed::ToNode(_, NodeDeed::Delete(Comeback::After(_))) => {
+                "ToNode Delete After".to_owned()
+            }
+            Deed::ToNode(_, NodeDeed::Delete(Comeback::Never)) => "ToNode Delete Never".to_owned(),
+            Deed::ToNode(_, deed) => word(format!("ToNode {deed:?}")),
+            Deed::User(change) => word(format!("User {change:?}")),
+            other => word(format!("{other:?}")),
+        }
+        .replace(|letter: char| letter.is_ascii_digit(), "")
+    }
+
+    fn times<T: Ord>(of_seed: impl Fn(&Campaign) -> Vec<T>) -> BTreeMap<T, usize> {
+        let mut times = BTreeMap::new();
+        for seed in 1..=300 {
+            let sorts: BTreeSet<T> = of_seed(&Campaign::of_seed(seed)).into_iter().collect();
+            sorts.into_iter().for_each(|sort| *times.entry(sort).or_default() += 1);
+        }
+        times
+    }
+
+    #[test]
+    fn whatever_is_done_at_all_is_done_in_a_tenth_of_the_campaigns() {
+        let deeds = times(|made| made.deeds.iter().map(|(_, deed)| sort_of(deed)).collect());
+        // a new sort of deed is counted here, too
+        assert_eq!(deeds.len(), 37, "{deeds:#?}");
+        let rarely = deeds.iter().filter(|(_, times)| **times < 30);
+        assert_eq!(rarely.collect::<Vec<_>>(), [], "{deeds:#?}");
+        let rates = times(|made| {
+            let Rates { runtime_fails, runtime_unsaid, runtime_late, runtime_silent, .. } =
+                made.rates;
+            let Rates { write_lost, write_unsaid, write_conflict, .. } = made.rates;
+            let of_runtime = [runtime_fails, runtime_unsaid, runtime_late, runtime_silent];
+            let of_writes = [write_lost, write_unsaid, write_conflict, 0];
+            let all = of_runtime.into_iter().chain(of_writes).enumerate();
+            all.filter(|(_, rate)| *rate > 0).map(|(which, _)| which).collect()
+        });
+        assert!(rates.len() == 7 && rates.values().all(|times| *times >= 30), "{rates:?}");
+    }
 }

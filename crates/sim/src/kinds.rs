@@ -14,6 +14,7 @@ use rekindle_operator::{kinds, object_from_json};
 use rekindle_store::{Key, Object as Stored, RangeQuery, Revision};
 use rekindle_types::held;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// The kinds that are watched, and those that are served.
 #[derive(Debug)]
@@ -106,6 +107,47 @@ pub(crate) fn uid_of(text: &[u8]) -> Option<String> {
 pub(crate) fn uid_of_gone(status: &[u8]) -> Option<String> {
     let Gone { kind, details: Identity { uid } } = serde_json::from_slice(status).ok()?;
     (kind == "Status" && !uid.is_empty()).then_some(uid)
+}
+
+/// Whether an object is to go: it has the time at which that was asked for, or by which it is to be done.
+pub(crate) fn is_leaving(text: &[u8]) -> bool {
+    let read = serde_json::from_slice(text);
+    read.is_ok_and(|Leaving { metadata: Leave { deletion_timestamp } }| {
+        deletion_timestamp.is_some()
+    })
+}
+
+/// What a list says that there is, as texts, and of which revision it is; none of what is no list.
+pub(crate) fn list_of(text: &[u8]) -> Option<(Vec<&RawValue>, Revision)> {
+    let Listed { metadata, items } = serde_json::from_slice(text).ok()?;
+    Some((items, Revision(metadata.resource_version.parse().ok()?)))
+}
+
+#[derive(Deserialize)]
+struct Leaving {
+    metadata: Leave,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Leave {
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Listed<'a> {
+    #[serde(borrow)]
+    metadata: OfList<'a>,
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfList<'a> {
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]

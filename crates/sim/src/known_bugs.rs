@@ -38,6 +38,8 @@ pub enum KnownBug {
     BackoffByWallTime,
     /// A pod that is made again under the same name has to wait as long as the one before.
     BackoffOfNamesake,
+    /// An image that could not be had is pulled at once for a new sandbox of the same pod.
+    PullBackoffOfSandbox,
     /// An agent that starts again says that what was ready is not.
     ReadinessForgotten,
     /// An agent that starts again has containers that were started pass their hook and their startup probe once more.
@@ -66,6 +68,10 @@ pub enum KnownBug {
     AnsweredUnsynced,
     /// The API answers that an object is deleted before that is synced.
     DeletedUnsynced,
+    /// The API answers that a whole collection is deleted before that is synced.
+    CollectionUnsynced,
+    /// The API answers that a whole collection is deleted, and one object of it stays.
+    CollectionHalfDone,
     /// The watch shows a write before it is synced.
     ShownUnsynced,
     /// A commit syncs the number of its revision, and what was written to objects comes with the next one.
@@ -76,7 +82,7 @@ pub enum KnownBug {
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -94,6 +100,7 @@ impl KnownBug {
         Self::BackoffInMemory,
         Self::BackoffByWallTime,
         Self::BackoffOfNamesake,
+        Self::PullBackoffOfSandbox,
         Self::ReadinessForgotten,
         Self::StartForgotten,
         Self::SidecarStartForgotten,
@@ -108,6 +115,8 @@ impl KnownBug {
         Self::SuccessForgotten,
         Self::AnsweredUnsynced,
         Self::DeletedUnsynced,
+        Self::CollectionUnsynced,
+        Self::CollectionHalfDone,
         Self::ShownUnsynced,
         Self::RowsUnsynced,
         Self::InvalidHalfDone,

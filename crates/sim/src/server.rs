@@ -1,6 +1,7 @@
 //! The real API core over a disk in memory, asked without HTTP: each call is answered before it returns.
 
 mod asks;
+mod deletions;
 mod reads;
 
 use std::collections::BTreeMap;

@@ -49,6 +49,8 @@ pub(crate) struct Told {
     awaited: BTreeMap<Revision, Key>,
     /// UIDs of what was answered to be deleted: under its name there may be another one.
     deleted: BTreeSet<String>,
+    /// UIDs of what was answered to go, at once or later: whatever is left of it has the time at which it was asked to.
+    leaving: BTreeSet<String>,
 }
 
 impl Told {
@@ -65,6 +67,7 @@ impl Told {
             shown: revision,
             awaited: BTreeMap::new(),
             deleted: BTreeSet::new(),
+            leaving: BTreeSet::new(),
         }
     }
 
@@ -93,7 +96,20 @@ impl Told {
 
     /// A deletion was granted by which the object of this UID is gone.
     pub(crate) fn answered_deleted(&mut self, uid: String) {
+        self.leaving.remove(&uid);
         self.deleted.insert(uid);
+    }
+
+    /// A deletion was granted by which the object of this UID goes, be it later.
+    pub(crate) fn answered_leaving(&mut self, uid: String) {
+        if !self.deleted.contains(&uid) {
+            self.leaving.insert(uid);
+        }
+    }
+
+    /// Somebody was told that there is this revision.
+    pub(crate) fn heard_of(&mut self, revision: Revision) {
+        self.newest = self.newest.max(revision);
     }
 
     /// Somebody read it. Of what the watch has shown everybody knows.
@@ -156,7 +172,7 @@ impl Told {
         newest: Revision,
         under_way: Option<&Batch>,
     ) -> Option<String> {
-        if let Some(back) = self.back_again(found) {
+        if let Some(back) = self.back_again(found).or_else(|| self.stays(found)) {
             return Some(back);
         }
         let found: BTreeMap<&Key, &Object> =
@@ -201,6 +217,20 @@ impl Told {
             let uid = kinds::uid_of(&found.value).filter(|uid| self.deleted.contains(uid))?;
             let Object { key, revision, .. } = found;
             Some(format!("P8: {key} with UID {uid} was answered to be deleted, and revision {revision} is there"))
+        })
+    }
+
+    /// What was asked to go still is.
+    fn stays(&self, found: &[&Object]) -> Option<String> {
+        if self.leaving.is_empty() {
+            return None;
+        }
+        found.iter().find_map(|found| {
+            let uid = kinds::uid_of(&found.value).filter(|uid| self.leaving.contains(uid))?;
+            let Object { key, revision, value } = found;
+            (!kinds::is_leaving(value)).then(|| {
+                format!("P8: {key} with UID {uid} was answered to go, and revision {revision} is there as if nobody had asked for that")
+            })
         })
     }
 }
@@ -315,6 +345,29 @@ mod tests {
         let made = Event::Put { object: Arc::new(other.clone()), previous: None };
         assert_eq!(told.shown(&made), None);
         assert_eq!(differs(&told, &[other], 4), None);
+    }
+
+    #[test]
+    fn what_was_answered_to_go_is_gone_or_still_on_its_way() {
+        let of = |revision, more: &str| {
+            object("/b", revision, &format!(r#"{{"metadata":{{"uid":"one"{more}}}}}"#))
+        };
+        let (stays, leaves) = (of(2, ""), of(3, r#","deletionTimestamp":"2026-01-01T00:00:30Z""#));
+        let mut told = Told::of([&stays], Revision(2));
+        told.answered_leaving("one".to_owned());
+        let expected = "P8: /b with UID one was answered to go, and revision 2 is there as if nobody had asked for that";
+        says(differs(&told, std::slice::from_ref(&stays), 2), expected);
+        let marked = Event::Put { object: Arc::new(leaves.clone()), previous: None };
+        assert_eq!(told.shown(&marked), None);
+        assert_eq!(differs(&told, std::slice::from_ref(&leaves), 3), None);
+        let gone = Event::Delete { revision: Revision(4), previous: Arc::new(leaves.clone()) };
+        assert_eq!(told.shown(&gone), None);
+        assert_eq!(differs(&told, &[], 4), None);
+        told.heard_of(Revision(5));
+        says(differs(&told, &[], 4), "P8: somebody was told of revision 5, and 4 is there");
+        told.answered_deleted("one".to_owned());
+        let expected = "P8: /b with UID one was answered to be deleted, and revision 3 is there";
+        says(differs(&told, &[leaves], 4), expected);
     }
 
     #[test]

@@ -106,6 +106,8 @@ enum Happening {
     NodeSpeaks(String),
     /// The disk is not full any more.
     DiskHasRoom,
+    /// Images can be had again.
+    RegistryAnswers,
     /// What a pod's node could not write is tried again.
     CatchUp {
         uid: String,
@@ -147,6 +149,8 @@ pub struct World {
     deaf: BTreeMap<String, Tick>,
     /// Until when the API's disk is full.
     full_until: Tick,
+    /// Until when no registry answers.
+    no_registry_until: Tick,
     hearing: Hearing,
     clocks: Clocks,
     budgets: Budgets,
@@ -227,6 +231,7 @@ impl World {
             job_counts: JobCounts::default(),
             deaf: BTreeMap::new(),
             full_until: BEGIN,
+            no_registry_until: BEGIN,
             hearing: Hearing::Well,
             clocks: Clocks::default(),
             budgets: Budgets::default(),
@@ -395,6 +400,10 @@ impl World {
             }
             Happening::DiskHasRoom => {
                 self.disk_has_room();
+                return Ok(());
+            }
+            Happening::RegistryAnswers => {
+                self.registry_answers();
                 return Ok(());
             }
             Happening::NodeHears(node) => {

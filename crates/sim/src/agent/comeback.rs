@@ -59,6 +59,7 @@ impl PodOnNode {
         self.unanswered.clear();
         self.hooks.agent_crashed();
         self.probed.agent_crashed();
+        self.pulls.agent_crashed();
         self.hung.clear();
         self.unwritten = None;
         self.died = false;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, ContainerKey, Event, ImageSource, Journal, Outcome,
+    Action, ActionError, ActionErrorKind, ActionId, ContainerKey, Event, Journal, Outcome,
     ResourceDecision, SandboxSeenState,
 };
 use rekindle_types::{ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -130,6 +130,7 @@ impl PodOnNode {
                 effects.push(answer(1, Outcome::Done));
             }
             Action::SetUpSandbox { attempt, refresh: _ } => {
+                self.pulls_go_on(now, faults.registry(), faults.bug);
                 self.leading_on.insert(id);
                 effects.push(answer(40, self.set_up(attempt)));
             }
@@ -139,10 +140,13 @@ impl PodOnNode {
                 }
                 effects.push(answer(20, Outcome::Done));
             }
-            Action::PullImage { image, .. } | Action::FetchImage { image, .. } => {
+            Action::PullImage { image, .. } => {
                 self.leading_on.insert(id);
-                let here = ImageSource::AlreadyPresent;
-                effects.push(answer(1, Outcome::ImagePresent { image_id: image, source: here }));
+                effects.push(answer(1, self.look_for_image(&image, faults.registry())));
+            }
+            Action::FetchImage { image, .. } => {
+                let (took, fetched) = self.fetch_image(now, &image, faults.registry());
+                effects.push(Effect::Answer(took, id, fetched));
             }
             Action::StartContainer { key, target: _ }
                 if !self.sandboxes.contains_key(&key.sandbox) =>

@@ -16,6 +16,10 @@ pub struct Tally {
     pub signals: u64,
     /// Running processes that were killed.
     pub kills: u64,
+    /// Pulls of images that failed for want of a registry.
+    pub failed_pulls: u64,
+    /// Sandboxes that were made while the pull of an image had to wait.
+    pub held_pulls: u64,
 }
 
 impl AddAssign for Tally {
@@ -25,15 +29,17 @@ impl AddAssign for Tally {
         self.starts += other.starts;
         self.signals += other.signals;
         self.kills += other.kills;
+        self.failed_pulls += other.failed_pulls;
+        self.held_pulls += other.held_pulls;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sandboxes, containers, starts, signals, kills } = self;
+        let Self { sandboxes, containers, starts, signals, kills, failed_pulls, held_pulls } = self;
         write!(
             to,
-            "{sandboxes} sandboxes, {containers} containers, {starts} starts, {signals} signals, {kills} kills"
+            "{sandboxes} sandboxes, {containers} containers, {starts} starts, {signals} signals, {kills} kills, {failed_pulls} failed pulls, {held_pulls} sandboxes during their backoff"
         )
     }
 }

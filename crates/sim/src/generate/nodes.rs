@@ -50,7 +50,7 @@ impl Draw {
         }
     }
 
-    fn span(&mut self, seconds: u64) -> TickDuration {
+    pub(super) fn span(&mut self, seconds: u64) -> TickDuration {
         TickDuration::from_secs(1 + self.entropy.below(seconds))
     }
 
@@ -99,7 +99,7 @@ impl Draw {
 }
 
 /// What the pods of an object are to be; none when it has none.
-fn pod_spec(object: &mut Value) -> Option<&mut Value> {
+pub(super) fn pod_spec(object: &mut Value) -> Option<&mut Value> {
     let path = match object["kind"].as_str()? {
         "Deployment" | "StatefulSet" | "DaemonSet" | "Job" => "/spec/template/spec",
         "CronJob" => "/spec/jobTemplate/spec/template/spec",

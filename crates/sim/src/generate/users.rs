@@ -95,7 +95,7 @@ impl Draw {
 }
 
 /// What an object of a campaign is called.
-fn id_of(object: &Value) -> Option<ObjectId> {
+pub(super) fn id_of(object: &Value) -> Option<ObjectId> {
     let kind = Kind::of_reference(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
     let name = object["metadata"]["name"].as_str()?;
     Some(ObjectId::new(kind, NamespacedName::new("default", name)))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::Method;
 use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
 use rekindle_pod::ContainerKey;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{BEGIN, Happening, World, collection, path};
 use crate::error::SimError;
-use crate::faults::{Deed, Faults, Relief, Room, Sync};
+use crate::faults::{Deed, Faults, Registry, Relief, Room, Sync};
 use crate::known_bugs::KnownBug;
 use crate::script::Change;
 use crate::server::Reopened;
@@ -64,6 +64,7 @@ impl World {
         self.server.heal();
         self.server.set_full(Room::Enough);
         self.write_journals();
+        self.faults.set_registry(Registry::Answers);
         self.hear(Relief::Relist);
         self.put_nodes_right();
         let nodes = std::mem::take(&mut self.deaf);
@@ -170,6 +171,9 @@ impl World {
                 }
             }
             Deed::Delete(id, propagation) => self.delete(&id, propagation),
+            Deed::DeleteMany(kind, app, propagation) => {
+                self.delete_many(kind, app.as_deref(), propagation);
+            }
             Deed::DeletePod(pick) => self.ask(pick, deletion),
             Deed::ForcePod(pick) => self.force(pick),
             Deed::EvictPod(pick) if self.faults.bug == Some(KnownBug::BudgetIgnored) => {
@@ -211,6 +215,15 @@ impl World {
                 self.full_until = self.full_until.max(self.now + lasts);
                 self.note_disturbance();
                 self.later(lasts, Happening::DiskHasRoom);
+            }
+            Deed::LoseRegistry(lasts) => {
+                self.trace.add(
+                    self.now,
+                    "images that nothing uses are thrown away, and no registry answers",
+                );
+                self.faults.set_registry(Registry::Gone);
+                self.no_registry_until = self.no_registry_until.max(self.now + lasts);
+                self.later(lasts, Happening::RegistryAnswers);
             }
         }
         Ok(())
@@ -257,14 +270,19 @@ impl World {
 
     /// A user deletes something, and says what becomes of what belongs to it.
     fn delete(&mut self, id: &ObjectId, propagation: Propagation) {
-        let options = match propagation {
-            Propagation::Default => json!({}),
-            Propagation::Background => json!({"propagationPolicy": "Background"}),
-            Propagation::Foreground => json!({"propagationPolicy": "Foreground"}),
-            Propagation::Orphan => json!({"propagationPolicy": "Orphan"}),
-        };
+        let options = delete_options(propagation);
         let (code, _) = self.call(Method::DELETE, &path(id, ""), "application/json", &options);
         self.trace.add(self.now, &format!("a user deletes {id}, {propagation:?}: {code}"));
+    }
+
+    /// The same with all of a kind that have this label, or all of them.
+    fn delete_many(&mut self, kind: Kind, app: Option<&str>, propagation: Propagation) {
+        let of = ObjectId::new(kind, NamespacedName::new("default", ""));
+        let selector = app.map(|app| format!("?labelSelector=app%3D{app}")).unwrap_or_default();
+        let path = format!("{}{selector}", collection(&of));
+        let options = delete_options(propagation);
+        let (code, _) = self.call(Method::DELETE, &path, "application/json", &options);
+        self.trace.add(self.now, &format!("a user deletes {path}, {propagation:?}: {code}"));
     }
 
     pub(super) fn node(&self, pick: u64) -> Option<String> {
@@ -424,6 +442,14 @@ impl World {
         }
     }
 
+    /// The registries answer again, unless they were lost once more meanwhile.
+    pub(super) fn registry_answers(&mut self) {
+        if self.no_registry_until <= self.now {
+            self.trace.add(self.now, "the registries answer again");
+            self.faults.set_registry(Registry::Answers);
+        }
+    }
+
     /// Journals that found no room are written, and their pods go on.
     fn write_journals(&mut self) {
         self.faults.set_room(Room::Enough);
@@ -466,6 +492,15 @@ impl World {
     /// The time.
     pub const fn now(&self) -> Tick {
         self.now
+    }
+}
+
+fn delete_options(propagation: Propagation) -> Value {
+    match propagation {
+        Propagation::Default => json!({}),
+        Propagation::Background => json!({"propagationPolicy": "Background"}),
+        Propagation::Foreground => json!({"propagationPolicy": "Foreground"}),
+        Propagation::Orphan => json!({"propagationPolicy": "Orphan"}),
     }
 }
 

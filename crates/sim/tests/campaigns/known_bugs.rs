@@ -42,6 +42,7 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
         KnownBug::BackoffInMemory => ("P3", crashing(&[(200, Deed::CrashAgent(0))])),
         KnownBug::BackoffByWallTime => ("P3", long_waits(&[(1_080, Deed::CrashAgent(0))])),
         KnownBug::BackoffOfNamesake => ("P3", crashing(&[(200, Deed::DeletePod(0))])),
+        KnownBug::PullBackoffOfSandbox => ("P3", without_images()),
         KnownBug::ReadinessForgotten | KnownBug::StartForgotten => {
             ("P12", probed(&[(60, Deed::CrashAgent(0))], Vec::new()))
         }
@@ -65,6 +66,11 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
             let deleted = Deed::User(Change::Delete(web()));
             ("P8", campaign(&[(61, fails), (62, deleted)], Vec::new()))
         }
+        KnownBug::CollectionUnsynced => {
+            let fails = Deed::PowerLoss(Sync::Before);
+            ("P8", campaign(&[(61, fails), (62, all_pods_deleted())], Vec::new()))
+        }
+        KnownBug::CollectionHalfDone => ("P8", campaign(&[(60, all_pods_deleted())], Vec::new())),
         KnownBug::InvalidHalfDone => {
             ("P9", campaign(&[(60, invalid("spec.replicas", -1))], Vec::new()))
         }
@@ -112,6 +118,7 @@ const fn said(bug: KnownBug) -> &'static str {
         KnownBug::BackoffInMemory => "after its end, and its backoff is 160000 ms (",
         KnownBug::BackoffByWallTime => "after its end, and its backoff is 300000 ms (",
         KnownBug::BackoffOfNamesake => "after its end, and its backoff is 0 ms at most",
+        KnownBug::PullBackoffOfSandbox => "image app:1 was pulled",
         KnownBug::ReadinessForgotten => "was ready, and is not any more, though it runs",
         KnownBug::StartForgotten | KnownBug::SidecarStartForgotten => {
             "container sidecar (start 1) was started, and its start begins anew"
@@ -126,6 +133,8 @@ const fn said(bug: KnownBug) -> &'static str {
         }
         KnownBug::AnsweredUnsynced => "was answered, and revision",
         KnownBug::DeletedUnsynced => "was answered to be deleted, and revision",
+        KnownBug::CollectionUnsynced => "was answered to go, and revision",
+        KnownBug::CollectionHalfDone => "was answered to go, and stays as it is",
         KnownBug::ShownUnsynced => "was shown by the watch, and revision",
         KnownBug::RowsUnsynced => "/deployments.apps/default/web of revision",
         KnownBug::InvalidHalfDone => {

@@ -1,5 +1,6 @@
 //! Campaigns that are made by hand, for what a test looks at.
 
+use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_operator::NodeSettings;
 use rekindle_sim::{Behaviour, Campaign, Change, Deed, Exits, Invalid, MendedBy, Rates};
@@ -57,6 +58,12 @@ pub(crate) fn long_waits(deeds: &[(u64, Deed)]) -> Campaign {
     made.behaviours.push(Behaviour { exits: exits(1, 450), from, ..made.behaviours[0].clone() });
     made.behaviours[1].until = Some(TickDuration::from_secs(1_000));
     made
+}
+
+/// All pods are made again where no image can be had, and the sandbox of one dies while its container waits for its own.
+pub(crate) fn without_images() -> Campaign {
+    let lost = Deed::LoseRegistry(TickDuration::from_secs(300));
+    campaign(&[(60, lost), (61, all_pods_deleted()), (66, Deed::EndSandbox(0))], Vec::new())
 }
 
 /// Pods with every probe and hook, and a sidecar that has them, too.
@@ -157,6 +164,11 @@ pub(crate) fn web() -> ObjectId {
 
 pub(crate) fn scaled() -> Deed {
     Deed::User(Change::Patch(web(), json!({"spec": {"replicas": 3}})))
+}
+
+/// As `kubectl delete pods --all` does it.
+pub(crate) fn all_pods_deleted() -> Deed {
+    Deed::DeleteMany(Kind::Pod, None, Propagation::Background)
 }
 
 /// Nothing goes wrong but that the agent dies before this action.

@@ -1,0 +1,140 @@
+//! What came to campaigns when there were seeds already that had shown something. It is drawn from an entropy of its own: seeds that have
+//! nothing of this are as they were.
+
+use rekindle_controllers::Kind;
+use rekindle_controllers::plan::Propagation;
+use rekindle_types::TickDuration;
+use rekindle_types::v1alpha1::Rung;
+use serde_json::json;
+
+use super::nodes::pod_spec;
+use super::users::id_of;
+use super::{Draw, Seeded};
+use crate::campaign::Campaign;
+use crate::faults::{Comeback, Deed, NodeDeed};
+
+/// The longest time without images.
+const NO_IMAGES_MAX_SECONDS: u64 = 300;
+
+impl Draw {
+    pub(super) const fn of_more(seed: u64) -> Self {
+        Self { entropy: Seeded::new(seed ^ 0x6d6f_7265) }
+    }
+
+    pub(super) fn more(&mut self, campaign: &mut Campaign) {
+        if self.once_in(6) {
+            let stands_still = Deed::ClockStep(self.span(180));
+            campaign.deeds.push((self.moment(), stands_still));
+        }
+        if self.once_in(3) {
+            let rung = [Rung::Container, Rung::Containers, Rung::Pod, Rung::Reschedule];
+            let restart = Deed::RestartPod(self.entropy.next(), rung[self.index(rung.len())]);
+            self.asked(campaign, restart);
+        }
+        self.nodes_again(campaign);
+        self.deletions(campaign);
+        if self.once_in(4) {
+            self.collection(campaign);
+        }
+        if self.once_in(4) {
+            self.images(campaign);
+        }
+    }
+
+    /// A user asks for it, and an agent may die in the middle of what that brings about.
+    fn asked(&mut self, campaign: &mut Campaign, deed: Deed) {
+        let at = self.moment();
+        campaign.deeds.push((at, deed));
+        if self.once_in(2) {
+            let dies = Deed::CrashAgentBefore(self.entropy.next(), self.entropy.below(60));
+            campaign.deeds.push((at, dies));
+        }
+    }
+
+    fn nodes_again(&mut self, campaign: &mut Campaign) {
+        if self.once_in(6) {
+            let cordon = NodeDeed::Cordon(self.span(600));
+            campaign.deeds.push((self.moment(), Deed::ToNode(self.entropy.next(), cordon)));
+        }
+        if self.once_in(5) {
+            let comeback = match self.once_in(2) {
+                true => Comeback::Never,
+                false => Comeback::After(self.span(200)),
+            };
+            let delete = Deed::ToNode(self.entropy.next(), NodeDeed::Delete(comeback));
+            campaign.deeds.push((self.moment(), delete));
+        }
+    }
+
+    /// Workloads of kinds of which a campaign has few.
+    fn deletions(&mut self, campaign: &mut Campaign) {
+        for kind in [Kind::StatefulSet, Kind::DaemonSet, Kind::Job, Kind::CronJob] {
+            let ids = campaign.objects.iter().filter_map(id_of);
+            let Some(id) = ids.into_iter().find(|id| id.kind == kind) else { continue };
+            if self.once_in(4) {
+                let propagation = self.propagation();
+                self.asked(campaign, Deed::Delete(id, propagation));
+            }
+        }
+    }
+
+    /// All objects of a kind, or those of one application.
+    fn collection(&mut self, campaign: &mut Campaign) {
+        let kinds = [
+            Kind::Pod,
+            Kind::Pod,
+            Kind::ReplicaSet,
+            Kind::ControllerRevision,
+            Kind::Job,
+            Kind::PersistentVolumeClaim,
+            Kind::PodRestart,
+            Kind::EndpointSlice,
+        ];
+        let kind = kinds[self.index(kinds.len())];
+        let app = ["web-0", "db"][self.index(2)].to_owned();
+        let app = Some(app).filter(|_| kind == Kind::Pod && self.once_in(2));
+        let propagation = self.propagation();
+        self.asked(campaign, Deed::DeleteMany(kind, app, propagation));
+    }
+
+    fn propagation(&mut self) -> Propagation {
+        [
+            Propagation::Default,
+            Propagation::Background,
+            Propagation::Foreground,
+            Propagation::Orphan,
+        ][self.index(4)]
+    }
+
+    /// For a while no image can be had, and pods are made meanwhile. While their containers wait, sandboxes die, and pods are asked to
+    /// start again.
+    fn images(&mut self, campaign: &mut Campaign) {
+        if self.once_in(2) {
+            // what has run before is looked for again as well
+            let object = self.index(campaign.objects.len());
+            let containers = pod_spec(&mut campaign.objects[object])
+                .and_then(|spec| spec["containers"].as_array_mut());
+            for container in containers.into_iter().flatten() {
+                container["imagePullPolicy"] = json!("Always");
+            }
+        }
+        let (at, seconds) = (self.moment(), 60 + self.entropy.below(NO_IMAGES_MAX_SECONDS - 60));
+        let lost = Deed::LoseRegistry(TickDuration::from_secs(seconds));
+        campaign.deeds.push((at, lost));
+        let soon = at + TickDuration::from_secs(1);
+        let made = match self.index(3) {
+            0 => Deed::DeletePod(self.entropy.next()),
+            1 => Deed::EvictPod(self.entropy.next()),
+            _ => Deed::DeleteMany(Kind::Pod, None, Propagation::Background),
+        };
+        campaign.deeds.push((soon, made));
+        for _ in 0..1 + self.index(3) {
+            let (then, pick) = (soon + self.span(seconds), self.entropy.next());
+            let deed = match self.index(4) {
+                0 => Deed::RestartPod(pick, Rung::Pod),
+                _ => Deed::EndSandbox(pick),
+            };
+            campaign.deeds.push((then, deed));
+        }
+    }
+}
