@@ -227,13 +227,18 @@ impl World {
 /// one: whoever fails in the middle of a restart is restarted again before the request for that is over, which takes no further
 /// replica down, and the ladder lets it through (`Register::occupancy` leaves out what is the asker's own).
 fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) -> usize {
-    let heirs: BTreeMap<&str, &str> = restarts
+    let mut heirs: BTreeMap<&str, &str> = restarts
         .iter()
         .filter_map(|restart| {
             let replacement = restart.status.as_ref()?.replacement.as_ref()?;
             Some((replacement.pod_uid.as_str(), replacement.new_pod_uid.as_deref()?))
         })
         .collect();
+    for ledger in ledgers {
+        if let Some(replaced) = replaced_by_heir(ledger, restarts) {
+            heirs.entry(replaced).or_insert(&ledger.spec.pod_uid);
+        }
+    }
     // each step leads to a pod that was made later
     let newest = |uid| newest(&heirs, uid);
     let asked = restarts.iter().filter_map(|restart| restart.spec.pod_uid.as_deref());
@@ -247,6 +252,15 @@ fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) ->
         !Occupancy::of(now, own, ledgers.copied()).under_way.is_empty()
     };
     pods.into_iter().filter(is_restarting).count()
+}
+
+/// The pod whose restart a ledger waits for, if it is another's by now: the pod that took the place of the first one inherits its ledger as soon
+/// as it is there, and the request may tell of it later, or not before a write of it that was refused is tried again.
+fn replaced_by_heir<'a>(ledger: &RestartLedger, restarts: &[&'a PodRestart]) -> Option<&'a str> {
+    let pending = ledger.status.as_ref()?.pending_restart.as_deref()?;
+    let is_pending = |restart: &&&PodRestart| restart.metadata.name.as_deref() == Some(pending);
+    let replaced = restarts.iter().find(is_pending)?.spec.pod_uid.as_deref()?;
+    (replaced != ledger.spec.pod_uid).then_some(replaced)
 }
 
 /// The pod that has this one's place now.
@@ -346,6 +360,16 @@ mod tests {
         assert_eq!(lately(1_061, 1_061, &[1_000, 1_050, 1_061]), 2);
         assert_eq!(lately(1_061, 400, &[400, 400, 400]), 2, "all are told as of now");
         assert_eq!(lately(1_062, 2_000, &[1_000, 1_050, 1_061]), 0, "set forth");
+    }
+
+    #[test]
+    fn an_heir_that_its_request_does_not_tell_of_yet_counts_with_the_pod_it_replaces() {
+        let request = request("a", None);
+        let mut inherited = decided("b");
+        inherited.status.get_or_insert_default().pending_restart.clone_from(&request.metadata.name);
+        assert_eq!(under_way(NOW, &[&request], &[&inherited]), 1, "inherited");
+        assert_eq!(under_way(NOW, &[&request], &[&inherited, &decided("c")]), 2, "another pod");
+        assert_eq!(under_way(NOW, &[&request], &[&decided("b")]), 2, "another request");
     }
 
     #[test]
