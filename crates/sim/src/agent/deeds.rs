@@ -1,6 +1,7 @@
 //! What an agent does for one of its pods, as its core asks for it, and what becomes of that.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::ControlFlow;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_pod::{
@@ -13,6 +14,9 @@ use super::{Effect, Life, PodOnNode, Report, SIGKILL, Sandbox};
 use crate::behaviour::Behaviours;
 use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
+
+/// A call of the runtime that fails takes so long.
+pub(super) const FAILS_AFTER: TickDuration = TickDuration::from_millis(5);
 
 impl PodOnNode {
     /// Carries out all that the core asks for, until the agent dies of it.
@@ -31,78 +35,13 @@ impl PodOnNode {
             self.persist(journal, faults);
         }
         while let Some((id, action)) = self.core.poll_action() {
-            if faults.dies_here(&self.node) {
+            if self.dies_at(&action, faults) {
                 self.died = true;
                 return effects;
             }
-            // between the two halves of a start: the next agent finds what is prepared
-            if let Action::StartContainer { key, .. } = &action
-                && faults.dies_here(&self.node)
-            {
-                self.create(key);
-                self.died = true;
-                return effects;
-            }
-            match faults.fate(&action) {
-                Fate::Well => self.carry_out(now, id, action, (run, since, faults), &mut effects),
-                Fate::Fails => {
-                    if let Action::StartContainer { key, .. } = &action {
-                        effects.push(self.cannot_start(id, key, faults));
-                        continue;
-                    }
-                    if let Action::RunHook { key, hook, limit } = &action {
-                        self.hook_begins(id, now, (key.clone(), *hook), *limit);
-                    }
-                    if let Action::SignalContainer { key } = &action {
-                        self.graces.signal(now, key);
-                    }
-                    let error = Err(error_of(&action));
-                    effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
-                }
-                Fate::DoneButFails => {
-                    // an agent that is not sure whether a process runs looks, and does not guess
-                    if let Action::StartContainer { key, .. } = &action {
-                        self.create(key);
-                        let error = Err(error_of(&action));
-                        effects.push(Effect::Answer(TickDuration::from_millis(5), id, error));
-                        continue;
-                    }
-                    let (error, first) = (error_of(&action), effects.len());
-                    self.leading_on.remove(&id);
-                    self.carry_out(now, id, action, (run, since, faults), &mut effects);
-                    for effect in &mut effects[first..] {
-                        if let Effect::Answer(_, _, result) = effect {
-                            *result = Err(error.clone());
-                        }
-                    }
-                }
-                Fate::NeverAnswered => {
-                    self.unanswered.insert(id);
-                    if let Action::StartContainer { key, .. } = &action
-                        && faults.stops_halfway()
-                    {
-                        self.create(key);
-                        continue;
-                    }
-                    let first = effects.len();
-                    self.carry_out(now, id, action, (run, since, faults), &mut effects);
-                    let done = effects.split_off(first);
-                    effects.extend(
-                        done.into_iter().filter(
-                            |effect| !matches!(effect, Effect::Answer(_, of, _) if *of == id),
-                        ),
-                    );
-                    self.leading_on.remove(&id);
-                }
-                Fate::Late(late) => {
-                    let first = effects.len();
-                    self.carry_out(now, id, action, (run, since, faults), &mut effects);
-                    for effect in &mut effects[first..] {
-                        if let Effect::Answer(after, _, _) = effect {
-                            *after = *after + late;
-                        }
-                    }
-                }
+            let fate = faults.fate(&action);
+            if self.stops_halfway(fate, (id, &action), faults, &mut effects).is_continue() {
+                self.meet(fate, now, (id, action), (run, since, faults), &mut effects);
             }
         }
         // while something is on its way that brings another status at once, this one would only stand in its way
@@ -111,6 +50,92 @@ impl PodOnNode {
             effects.splice(0..0, status.map(Effect::Status));
         }
         effects
+    }
+
+    /// Before it, or between the two halves of a start: the next agent finds what is prepared.
+    fn dies_at(&mut self, action: &Action, faults: &mut Faults) -> bool {
+        if faults.dies_here(&self.node) {
+            return true;
+        }
+        match action {
+            Action::StartContainer { key, .. } if faults.dies_here(&self.node) => {
+                self.create(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What goes wrong with a start, if it does so in its own way: the container may be prepared and not run.
+    fn stops_halfway(
+        &mut self,
+        fate: Fate,
+        (id, action): (ActionId, &Action),
+        faults: &mut Faults,
+        effects: &mut Vec<Effect>,
+    ) -> ControlFlow<()> {
+        let Action::StartContainer { key, .. } = action else { return ControlFlow::Continue(()) };
+        match fate {
+            Fate::Fails => effects.push(self.cannot_start(id, key, faults)),
+            // an agent that is not sure whether a process runs looks, and does not guess
+            Fate::DoneButFails => {
+                self.create(key);
+                effects.push(Effect::Answer(FAILS_AFTER, id, Err(error_of(action))));
+            }
+            Fate::NeverAnswered if faults.stops_halfway() => {
+                self.unanswered.insert(id);
+                self.create(key);
+            }
+            Fate::Well | Fate::NeverAnswered | Fate::Late(_) => return ControlFlow::Continue(()),
+        }
+        ControlFlow::Break(())
+    }
+
+    /// Carries an action out as its fate wants it.
+    fn meet(
+        &mut self,
+        fate: Fate,
+        now: Tick,
+        (id, action): (ActionId, Action),
+        with: (&Behaviours, TickDuration, &Faults),
+        effects: &mut Vec<Effect>,
+    ) {
+        let error = error_of(&action);
+        if fate == Fate::Fails {
+            if let Action::RunHook { key, hook, limit } = &action {
+                self.hook_begins(id, now, (key.clone(), *hook), *limit);
+            }
+            if let Action::SignalContainer { key } = &action {
+                self.graces.signal(now, key);
+            }
+            effects.push(Effect::Answer(FAILS_AFTER, id, Err(error)));
+            return;
+        }
+        let mut done = Vec::new();
+        self.carry_out(now, id, action, with, &mut done);
+        match fate {
+            Fate::Well | Fate::Fails => {}
+            Fate::DoneButFails => {
+                for effect in &mut done {
+                    if let Effect::Answer(_, _, result) = effect {
+                        *result = Err(error.clone());
+                    }
+                }
+            }
+            Fate::NeverAnswered => {
+                self.unanswered.insert(id);
+                self.leading_on.remove(&id);
+                done.retain(|effect| !matches!(effect, Effect::Answer(_, of, _) if *of == id));
+            }
+            Fate::Late(late) => {
+                for effect in &mut done {
+                    if let Effect::Answer(after, _, _) = effect {
+                        *after = *after + late;
+                    }
+                }
+            }
+        }
+        effects.append(&mut done);
     }
 
     pub(super) fn carry_out(

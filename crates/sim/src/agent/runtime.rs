@@ -8,6 +8,7 @@ use rekindle_pod::{
 use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
 
 use super::conduct::{End, STOP};
+use super::deeds::FAILS_AFTER;
 use super::hooks::containers;
 use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM, named};
 use crate::behaviour::Behaviours;
@@ -43,7 +44,7 @@ impl PodOnNode {
         } else {
             Err(failed(ActionErrorKind::ContainerCreate))
         };
-        Effect::Answer(TickDuration::from_millis(5), id, result)
+        Effect::Answer(FAILS_AFTER, id, result)
     }
 
     pub(super) fn made(&self, key: &ContainerKey) -> Made {
