@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{Action, ActionError, Outcome, ProbeKind, Verdict};
 use rekindle_types::metrics::{Counter, Family, Histogram, Text};
-use rekindle_types::{PodRef, TickDuration};
+use rekindle_types::{PodRef, Tick, TickDuration};
 
 /// Upper bounds of a pod's start in seconds, as the kubelet's.
 const POD_START_SECONDS: &[f64] = &[
@@ -130,14 +130,15 @@ impl Went {
 }
 
 impl Counters {
-    /// Counts an action that was carried out.
+    /// Counts an action that was carried out, between these two moments.
     pub(crate) fn count(
         &self,
         counted: &Counted,
         pod: &PodRef,
-        took: TickDuration,
+        (begun_at, done_at): (Tick, Tick),
         result: &Result<Outcome, ActionError>,
     ) {
+        let took = done_at.since(begun_at);
         match counted {
             Counted::Nothing => {}
             Counted::Operation(operation) => {
@@ -147,22 +148,37 @@ impl Counters {
                 }
             }
             Counted::Start { container_type } => {
-                let start = match result {
-                    Ok(Outcome::ContainerMade { start, .. }) => Some(start),
-                    Ok(_) | Err(_) => None,
-                };
-                self.operation("create_container", took, Went::of(result.is_ok()));
-                if let Some(start) = start {
-                    self.operation("start_container", took, Went::of(start.is_ok()));
-                }
-                self.started_containers.of(&[container_type]).raise();
-                if !start.is_some_and(Result::is_ok) {
-                    let errors =
-                        self.started_containers_errors.of(&[container_type, "RunContainerError"]);
-                    errors.raise();
-                }
+                self.start(container_type, (begun_at, done_at), result);
             }
             Counted::Probe { kind, container } => self.probe(*kind, container, pod, took, result),
+        }
+    }
+
+    /// One call of the runtime makes a container and starts it: the first is over when its process is let go.
+    fn start(
+        &self,
+        container_type: &str,
+        (begun_at, done_at): (Tick, Tick),
+        result: &Result<Outcome, ActionError>,
+    ) {
+        let start = match result {
+            Ok(Outcome::ContainerMade { start, .. }) => Some(start),
+            Ok(_) | Err(_) => None,
+        };
+        let made_at = match start {
+            Some(Ok(started_at)) => begun_at.max(*started_at).min(done_at),
+            Some(Err(_)) | None => done_at,
+        };
+        let went = Went::of(result.is_ok());
+        self.operation("create_container", made_at.since(begun_at), went);
+        if let Some(start) = start {
+            let went = Went::of(start.is_ok());
+            self.operation("start_container", done_at.since(made_at), went);
+        }
+        self.started_containers.of(&[container_type]).raise();
+        if !start.is_some_and(Result::is_ok) {
+            let errors = self.started_containers_errors.of(&[container_type, "RunContainerError"]);
+            errors.raise();
         }
     }
 
@@ -264,5 +280,41 @@ impl Counters {
             "prober_probe_duration_seconds",
             "Duration in seconds for a probe response.",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_pod::{ActionErrorKind, Made};
+
+    use super::*;
+
+    fn durations(start: Result<Tick, ActionError>) -> [(&'static str, String); 2] {
+        let made = Made { container_id: String::new(), image_id: String::new(), user: None };
+        let (counters, mut text) = (Counters::default(), Text::default());
+        let between = (Tick::from_secs(10), Tick::from_secs(14));
+        counters.start("container", between, &Ok(Outcome::ContainerMade { made, start }));
+        counters.write(&mut text);
+        let text = text.into_string();
+        ["create_container", "start_container"].map(|operation| {
+            let sum = format!(
+                "kubelet_runtime_operations_duration_seconds_sum{{operation_type=\"{operation}\"}} "
+            );
+            let found = text.lines().find_map(|line| line.strip_prefix(&sum));
+            (operation, found.unwrap_or_default().to_owned())
+        })
+    }
+
+    #[test]
+    fn making_a_container_takes_until_its_process_is_let_go_and_starting_it_the_rest() {
+        let shared = |create: &str, start: &str| {
+            [("create_container", create.to_owned()), ("start_container", start.to_owned())]
+        };
+        assert_eq!(durations(Ok(Tick::from_secs(13))), shared("3", "1"));
+        assert_eq!(durations(Ok(Tick::from_secs(9))), shared("0", "4"), "the clock was set");
+        assert_eq!(durations(Ok(Tick::from_secs(99))), shared("4", "0"), "the clock was set");
+        let message = "no such file".to_owned();
+        let failed = ActionError { kind: ActionErrorKind::ContainerStart, message };
+        assert_eq!(durations(Err(failed)), shared("4", "0"));
     }
 }

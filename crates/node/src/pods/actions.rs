@@ -84,8 +84,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let (node, pod_ref) = (self.node.clone(), self.pod_ref.clone());
         let begun_at = node.clock.now();
         let result = self.carry_out(action).await;
-        let took = node.clock.now().since(begun_at);
-        node.counters.count(&counted, &pod_ref, took, &result);
+        node.counters.count(&counted, &pod_ref, (begun_at, node.clock.now()), &result);
         result
     }
 

@@ -7,6 +7,7 @@ use rekindle_types::v1alpha1::Rung;
 use serde_json::json;
 
 use super::{pod_with_scratch, scratch_of_app, shown};
+use crate::agent::Handle;
 use crate::testing::{FakeApi, World, container, pod, restart};
 
 #[tokio::test(start_paused = true)]
@@ -105,14 +106,7 @@ async fn a_restart_that_was_begun_is_not_done_to_the_next_pod_of_that_name() {
 #[tokio::test(start_paused = true)]
 async fn a_restart_whose_beginning_could_not_be_written_is_not_done_to_the_next_pod_either() {
     let world = World::new();
-    world.machine.stubborn("app");
-    world.api.create("pods", &pod("web", vec![container("app")]));
-    let _agent = world.agent().await;
-    world.until_running("web").await;
-    let first = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
-    world.api.fail_next("PATCH podrestarts", 1000);
-    world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
-    world.machine.until("begun", |machine| machine.count("signal app") == 1).await;
+    let (_agent, first) = begun_and_not_written(&world).await;
 
     world.api.remove("pods", "web");
     world.api.create("pods", &pod("web", vec![container("app")]));
@@ -126,8 +120,8 @@ async fn a_restart_whose_beginning_could_not_be_written_is_not_done_to_the_next_
     assert_eq!(again(&world.api)["podUID"], first);
 }
 
-/// The agent dies between beginning it and the first report: nothing but the journal of the first pod says who has it.
-async fn begun_and_told_nobody(world: &World) -> serde_json::Value {
+/// A restart of a pod that takes its time has begun, and nothing that is said of it can be written. The UID of the pod.
+async fn begun_and_not_written(world: &World) -> (Handle, serde_json::Value) {
     world.machine.stubborn("app");
     world.api.create("pods", &pod("web", vec![container("app")]));
     let agent = world.agent().await;
@@ -136,6 +130,12 @@ async fn begun_and_told_nobody(world: &World) -> serde_json::Value {
     world.api.fail_next("PATCH podrestarts", 1000);
     world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
     world.machine.until("begun", |machine| machine.count("signal app") == 1).await;
+    (agent, first)
+}
+
+/// The agent dies between beginning it and the first report: nothing but the journal of the first pod says who has it.
+async fn begun_and_told_nobody(world: &World) -> serde_json::Value {
+    let (agent, first) = begun_and_not_written(world).await;
     world.crash(agent);
     assert!(world.api.get("podrestarts", "again").unwrap()["status"].is_null());
     world.api.fail_next("PATCH podrestarts", 0);
@@ -178,14 +178,7 @@ async fn it_is_told_also_when_it_is_seen_after_its_pod_is_over() {
 #[tokio::test(start_paused = true)]
 async fn it_is_told_also_when_an_agent_dies_after_its_pod_was_over() {
     let world = World::new();
-    world.machine.stubborn("app");
-    world.api.create("pods", &pod("web", vec![container("app")]));
-    let agent = world.agent().await;
-    world.until_running("web").await;
-    let first = world.api.get("pods", "web").unwrap()["metadata"]["uid"].clone();
-    world.api.fail_next("PATCH podrestarts", 1000);
-    world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
-    world.machine.until("begun", |machine| machine.count("signal app") == 1).await;
+    let (agent, first) = begun_and_not_written(&world).await;
     world.api.remove("pods", "web");
     world.api.create("pods", &pod("web", vec![container("app")]));
     world.until_running("web").await;
