@@ -128,6 +128,7 @@ impl PodCore {
             | State::Running { .. } => return,
         }
         self.status_changed = true;
+        self.put_halt_off_for_start(place);
         match result {
             Ok(Outcome::ContainerMade { made, start }) => {
                 self.tell_of_creation(place);
@@ -216,7 +217,6 @@ impl PodCore {
 
     /// Its process runs.
     fn started(&mut self, place: usize, made: Made, started_at: Tick) {
-        self.put_halt_off_for_start(place);
         let container = &mut self.containers[place];
         if container.started_image.as_ref() == Some(&container.definition.image) {
             container.image.known.get_or_insert_with(|| made.image_id.clone());
@@ -258,7 +258,10 @@ impl PodCore {
         }
         match self.containers[place].state {
             State::Running { .. } => return self.container_ended(place, exit),
-            State::Starting { .. } => self.tell_of_creation(place),
+            State::Starting { .. } => {
+                self.put_halt_off_for_start(place);
+                self.tell_of_creation(place);
+            }
             State::Idle(_) | State::Pulling { .. } => {}
         }
         match exit.status {

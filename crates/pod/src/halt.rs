@@ -12,8 +12,8 @@
 //! A shorter deadline shortens what is under way; a longer one changes nothing.
 //! Their hooks run at the same time as those of the others; only the signal waits for its turn.
 //!
-//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on; the
-//! journal tells the next agent what was not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its deadlines
+//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on, and so
+//! have the sidecars that wait for it (the kubelet begins to end a pod when it is done with starting); the journal tells the next agent what was not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its deadlines
 //! stand still, and none of them comes before the container had the time between that its spec gives it. A pod that is over
 //! asks its containers all the same (see `PodCore::poll_action`).
 
@@ -22,7 +22,7 @@ use rekindle_types::{Tick, TickDuration};
 use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::{Hook, Role};
-use crate::container::{State, Stop, StopReason, StopStep};
+use crate::container::{Container, State, Stop, StopReason, StopStep};
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{ActionError, Outcome};
 use crate::health::HookRun;
@@ -135,8 +135,8 @@ impl PodCore {
         }
     }
 
-    /// What was being started when all was to end can be asked to from now on, and so it has its grace from now on. Whoever was asked before
-    /// keeps the deadline that it was given.
+    /// What was being started when all was to end can be asked to from now on, and so it has its grace from now on, with the sidecars that
+    /// waited for it. Whoever was asked before keeps the deadline that it was given.
     pub(crate) fn put_halt_off_for_start(&mut self, place: usize) {
         let State::Starting { halted: Some(since), .. } = self.containers[place].state else {
             return;
@@ -170,9 +170,18 @@ impl PodCore {
         }
     }
 
+    /// Whether something was being started when all was to end. The deadline is put off when it is known what became of it.
+    fn awaits_start(&self) -> bool {
+        let awaited = |container: &Container| match container.state {
+            State::Starting { halted, .. } => halted.is_some(),
+            State::Idle(_) | State::Pulling { .. } | State::Running { .. } => false,
+        };
+        self.containers.iter().any(awaited)
+    }
+
     /// When sidecars are signalled although it is not their turn.
     pub(crate) fn halt_deadline(&self) -> Option<Tick> {
-        if self.stands_still() {
+        if self.stands_still() || self.awaits_start() {
             return None;
         }
         match self.halt()? {
@@ -233,7 +242,9 @@ impl PodCore {
             (Halt::By { deadline, .. }, Role::Init | Role::Regular | Role::Ephemeral) => {
                 Some(deadline)
             }
-            (Halt::By { deadline, .. }, Role::Sidecar) if !later_live || deadline <= self.now => {
+            (Halt::By { deadline, .. }, Role::Sidecar)
+                if !later_live || (deadline <= self.now && !self.awaits_start()) =>
+            {
                 Some(deadline.max(self.now + GRACE_MIN))
             }
             (Halt::By { .. }, Role::Sidecar) => None,
