@@ -148,7 +148,7 @@ fn crash_loop(days: u64) -> Scenario {
     let documents = rekindle_manifest::objects(CRASH_LOOP).unwrap();
     let mut scenario =
         Scenario::from_documents(documents.into_iter().map(Value::Object).collect()).unwrap();
-    scenario.set_duration(TickDuration::from_micros(DAY.as_micros() * days)).unwrap();
+    scenario.set_duration("the bench", TickDuration::from_micros(DAY.as_micros() * days)).unwrap();
     scenario
 }
 

@@ -1,6 +1,9 @@
 //! What can go wrong with a simulation.
 
 use rekindle_store::StoreError;
+use rekindle_types::TickDuration;
+
+use crate::spoken::spoken;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +26,16 @@ pub enum SimError {
         /// The API's words.
         message: String,
     },
+    /// What a script does in the middle of a run cannot be done.
+    #[error("{who}, after {}: {why}", spoken(*.at))]
+    Change {
+        /// The field, from the document's root.
+        who: String,
+        /// How long after the beginning.
+        at: TickDuration,
+        /// Why not.
+        why: Box<SimError>,
+    },
     /// The store of the simulation.
     #[error("store of the simulation")]
     Store(#[from] StoreError),
@@ -37,4 +50,11 @@ pub enum SimError {
         /// What happened last.
         last: String,
     },
+}
+
+impl SimError {
+    /// Of a change that this field asks for.
+    pub(crate) fn of_change(self, who: &str, at: TickDuration) -> Self {
+        Self::Change { who: who.to_owned(), at, why: Box::new(self) }
+    }
 }

@@ -153,12 +153,12 @@ impl Scenario {
             .collect()
     }
 
-    /// Lets more or less time go by than the scenario says.
+    /// Lets more or less time go by than the scenario says, because `who` says so.
     ///
     /// # Errors
     /// When it is none, or too much.
-    pub fn set_duration(&mut self, duration: TickDuration) -> Result<(), SimError> {
-        check_duration("spec.for", duration)?;
+    pub fn set_duration(&mut self, who: &str, duration: TickDuration) -> Result<(), SimError> {
+        check_duration(who, duration)?;
         self.script.duration = duration;
         Ok(())
     }
@@ -212,10 +212,10 @@ impl Scenario {
         world.set_field_validation(FieldValidation::Strict);
         // what is asked for when the run is over has no effect, and a note says so
         let (changes, late): (Vec<_>, Vec<_>) =
-            script.changes(seed)?.into_iter().partition(|(at, _)| *at < script.duration);
-        for (at, change) in changes {
+            script.changes(seed)?.into_iter().partition(|(at, ..)| *at < script.duration);
+        for (at, path, change) in changes {
             if let Some(change) = policy.of_change(change) {
-                world.change_at(at, change);
+                world.change_at(at, &path, change);
             }
         }
         let manifests = self.manifests.iter().filter_map(|object| policy.of_manifest(object));
@@ -237,9 +237,10 @@ impl Scenario {
         world.end();
         let outcome = Outcome::of(policy.name(), script.duration, &world);
         // a wrong manifest is one whether or not there is time for it; nobody looks at this world any more
-        let late = late.into_iter().filter_map(|(_, change)| policy.of_change(change));
-        for change in late {
-            world.try_out(change)?;
+        for (at, path, change) in late {
+            if let Some(change) = policy.of_change(change) {
+                world.try_out(change).map_err(|refused| refused.of_change(&path, at))?;
+            }
         }
         Ok(outcome)
     }
@@ -404,6 +405,23 @@ mod tests {
         assert_eq!(error, "Node \"node-2\": metadata.name: the nodes are node-0 to node-1");
         let mut fits = made("node-1").expect("there is one");
         assert!(fits.set_nodes(1).is_err(), "there is none any more");
+    }
+
+    #[test]
+    fn a_change_of_what_is_not_there_says_which_one_it_is() {
+        let scale = json!({"kind": "Deployment", "name": "web", "replicas": 2});
+        let delete = json!({"kind": "Deployment", "name": "web"});
+        for (what, change, done) in [("scale", scale, "change"), ("delete", delete, "delete")] {
+            let script = json!({
+                "apiVersion": "rekindle.dev/v1alpha1", "kind": "Scenario",
+                "spec": {"for": "10m", "changes": [{"at": "5m", what: change}]},
+            });
+            let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
+            let made = Scenario::from_documents(vec![script, other]).expect("it is right");
+            let error = made.play(1, &Policy::AsWritten).expect_err("there is none").to_string();
+            let object = "Deployment default/web: deployments.apps \"web\" not found";
+            assert_eq!(error, format!("spec.changes[0], after 5m: {done} {object}"));
+        }
     }
 
     #[test]

@@ -180,17 +180,23 @@ impl Script {
         changes.chain(losses).chain(behaviours).collect()
     }
 
-    /// What is done when. Which nodes a share is follows from the seed.
-    pub(crate) fn changes(&self, seed: u64) -> Result<Vec<(TickDuration, Change)>, SimError> {
+    /// What is done when, by the path of the field. Which nodes a share is follows from the seed.
+    pub(crate) fn changes(
+        &self,
+        seed: u64,
+    ) -> Result<Vec<(TickDuration, String, Change)>, SimError> {
         let mut all = Vec::new();
         for (index, change) in self.changes.iter().enumerate() {
-            all.push((change.at, change.read(&format!("spec.changes[{index}]"))?));
+            let path = format!("spec.changes[{index}]");
+            let read = change.read(&path)?;
+            all.push((change.at, path, read));
         }
         let mut entropy = Seeded::new(seed ^ 0x6e6f_6465_5f6c_6f73);
-        for loss in &self.node_loss {
+        for (index, loss) in self.node_loss.iter().enumerate() {
+            let path = format!("spec.nodeLoss[{index}]");
             let nodes = loss.nodes(self.nodes, &mut entropy);
-            all.push((loss.from, Change::Cut(nodes.clone())));
-            all.extend(loss.until.map(|until| (until, Change::Mend(nodes))));
+            all.push((loss.from, path.clone(), Change::Cut(nodes.clone())));
+            all.extend(loss.until.map(|until| (until, path, Change::Mend(nodes))));
         }
         Ok(all)
     }

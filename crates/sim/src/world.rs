@@ -97,7 +97,10 @@ enum Happening {
         uid: String,
         due: Tick,
     },
-    Changed(Change),
+    Changed {
+        who: String,
+        change: Change,
+    },
     Deed(Deed),
     /// The controllers hear again.
     Hear(Relief),
@@ -291,10 +294,11 @@ impl World {
         }
     }
 
-    /// Does this so long after the beginning.
-    pub fn change_at(&mut self, at: TickDuration, change: Change) {
+    /// Does this so long after the beginning; `who` says so.
+    pub fn change_at(&mut self, at: TickDuration, who: &str, change: Change) {
         self.number += 1;
-        self.coming.insert((BEGIN + at, self.number), Happening::Changed(change));
+        let changed = Happening::Changed { who: who.to_owned(), change };
+        self.coming.insert((BEGIN + at, self.number), changed);
     }
 
     /// A run ends with the moment in which a promise did not hold; it goes on unless told.
@@ -392,7 +396,10 @@ impl World {
                 pod.timeout(self.now);
                 uid
             }
-            Happening::Changed(change) => return self.change(change),
+            Happening::Changed { who, change } => {
+                let at = self.now.since(BEGIN);
+                return self.change(change).map_err(|refused| refused.of_change(&who, at));
+            }
             Happening::Deed(deed) => return self.do_deed(deed),
             Happening::Hear(relief) => {
                 self.hear(relief);

@@ -51,7 +51,7 @@ fn a_crowd_larger_than_the_rate_allows_within_the_window_is_mended_as_fast_as_th
     for (pods, exits_after) in [(12, "1s"), (10, "15s")] {
         let mut scenario = crowd(pods, exits_after);
         // broken after five minutes, due two minutes later; a backoff of five minutes may be between a pod and its turn
-        scenario.set_duration(minutes(5 + 2 + pods + 10)).unwrap();
+        scenario.set_duration("the test", minutes(5 + 2 + pods + 10)).unwrap();
         let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
         assert_eq!(outcome.broken_promise, None);
         let all = usize::try_from(pods).unwrap();

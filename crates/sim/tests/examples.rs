@@ -27,7 +27,7 @@ fn documents(text: &str) -> Vec<Value> {
 fn the_crash_loop_counts_as_upstream_s_backoff_does() {
     let mut scenario = Scenario::from_documents(documents(CRASH_LOOP)).unwrap();
     assert_eq!(scenario.duration(), TickDuration::from_secs(20 * 86_400));
-    scenario.set_duration(TickDuration::from_secs(3_600)).unwrap();
+    scenario.set_duration("the test", TickDuration::from_secs(3_600)).unwrap();
     let mut report = Report::new(1, scenario.duration());
     report.outcomes.push(scenario.play(1, &Policy::AsWritten).unwrap());
     let json = report.to_json();
@@ -70,7 +70,7 @@ fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
 #[test]
 fn a_ladder_starts_no_more_than_kubernetes_alone_and_makes_an_outage_hardly_longer() {
     let mut scenario = Scenario::from_documents(documents(DEPENDENCY_DOWN)).unwrap();
-    scenario.set_duration(minutes(100)).unwrap();
+    scenario.set_duration("the test", minutes(100)).unwrap();
     let ladder = |rungs: Value| {
         let mut documents = documents(LADDER);
         documents[0]["spec"]["rungs"] = rungs;

@@ -156,7 +156,7 @@ fn a_promise_that_is_broken_is_told_with_its_pod_its_node_and_the_time() {
     });
     world.apply(&pod).unwrap();
     let id = ObjectId::new(Kind::Pod, NamespacedName::new("default", "w"));
-    world.change_at(minutes(1), Change::Delete(id));
+    world.change_at(minutes(1), "the test", Change::Delete(id));
     world.run_until(minutes(3)).unwrap();
     let expected = "P5: Pod default/w on node-0: container app (start 1) was killed after 10 ms of its \
                     grace period of 30000 ms (60.010 s after the run began)";
@@ -567,6 +567,7 @@ fn what_is_asked_for_when_the_run_is_over_is_noted_and_not_done() {
         let wrong = json!({"for": "1h", "changes": [grown(at, "replicaz")]});
         let wrong = scenario(wrong, &[deployment("web", 3)]).play(1, &Policy::AsWritten);
         let error = wrong.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("spec.changes[0], after {said}: ")), "{error}");
         assert!(error.contains("spec.replicaz"), "{error}");
     }
 }

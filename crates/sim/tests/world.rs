@@ -192,7 +192,7 @@ fn a_hook_that_sleeps_takes_as_long_as_it_says() {
     let mut world = world(1, Vec::new(), Config::default());
     world.apply(&stops).unwrap();
     let id = ObjectId::new(Kind::Pod, NamespacedName::new("default", "crash"));
-    world.change_at(TickDuration::from_secs(60), Change::Delete(id));
+    world.change_at(TickDuration::from_secs(60), "the test", Change::Delete(id));
     world.run_until(TickDuration::from_secs(79)).unwrap();
     assert_eq!(world.readiness().0, 1);
     world.run_until(TickDuration::from_secs(82)).unwrap();

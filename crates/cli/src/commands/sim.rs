@@ -24,7 +24,7 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("scenario {}", args.scenario.display()))?;
     if let Some(duration) = args.duration {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        scenario.set_duration(TickDuration::from_micros(micros)).context("--for")?;
+        scenario.set_duration("--for", TickDuration::from_micros(micros))?;
     }
     if let Some(nodes) = args.nodes {
         scenario.set_nodes(nodes).context("--nodes")?;
