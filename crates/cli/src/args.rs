@@ -316,9 +316,10 @@ pub struct Restart {
     /// Only this container, or sidecar, of each pod; the others run on. It means --rung container. Pods without it are passed over
     #[arg(short = 'c', long, value_name = "CONTAINER")]
     pub container: Option<String>,
-    /// Seconds the containers get to end [default: the pod's own]
-    #[arg(long, value_name = "SECONDS")]
-    pub grace_period: Option<u32>,
+    /// Seconds the containers get to end; -1 is the pod's own, as without it
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(-1..=i64::from(u32::MAX)))]
+    pub grace_period: Option<i64>,
     /// Why; shown in the pod's events
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

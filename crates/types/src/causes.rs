@@ -2,23 +2,42 @@
 
 use std::error::Error;
 
+/// What kube calls an answer of an API server.
+const ANSWERED: &str = "ApiError: ";
+
 /// The texts of an error and of its causes, from the outside in. Some libraries (hyper, kube) let an error repeat its cause;
-/// each is told once.
+/// each is told once. What an API server answered is told in its words alone, as kubectl does.
 pub fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = without_type(error.to_string());
+    let outer = error.to_string();
+    let mut is_answer = outer.starts_with(ANSWERED);
+    let mut text = without_type(&outer).to_owned();
     let mut source = error.source();
     while let Some(cause) = source {
-        add(&mut text, &without_type(cause.to_string()));
+        let told = cause.to_string();
+        is_answer |= told.starts_with(ANSWERED);
+        add(&mut text, without_type(&told));
         source = cause.source();
     }
-    text
+    match is_answer {
+        true => without_reason(&text).to_owned(),
+        false => text,
+    }
 }
 
-/// What an API server answered, without the name that kube's type for it has.
-fn without_type(text: String) -> String {
-    match text.strip_prefix("ApiError: ") {
-        Some(answer) => answer.to_owned(),
-        None => text,
+/// Without the name that kube's type for it has.
+fn without_type(text: &str) -> &str {
+    text.strip_prefix(ANSWERED).unwrap_or(text)
+}
+
+/// kube puts the answer's reason, which is for programs, behind its words.
+fn without_reason(text: &str) -> &str {
+    match text.rsplit_once(": ") {
+        Some((words, reason))
+            if !words.is_empty() && reason.chars().all(|c| c.is_ascii_alphabetic()) =>
+        {
+            words
+        }
+        _ => text,
     }
 }
 
@@ -59,14 +78,14 @@ mod tests {
             (&["open the store", "read a", "no such file"], "open the store: read a: no such file"),
             (&["client error: refused", "refused"], "client error: refused"),
             (&["refused", "refused"], "refused"),
-            (
-                &["ApiError: gone: NotFound (Status { code: 404 })", "gone: NotFound"],
-                "gone: NotFound",
-            ),
+            (&["ApiError: gone: NotFound (Status { code: 404 })", "gone: NotFound"], "gone"),
             (
                 &["read a", "ApiError: gone: NotFound (Status { code: 404 })", "gone: NotFound"],
-                "read a: gone: NotFound",
+                "read a: gone",
             ),
+            (&["ApiError: : Forbidden (Status { code: 403 })", ": Forbidden"], ": Forbidden"),
+            (&["ApiError: a: b c:  (Status { code: 500 })", "a: b c: "], "a: b c"),
+            (&["read a: Conflict"], "read a: Conflict"),
             (&["cannot read data", "a"], "cannot read data: a"),
         ] {
             assert_eq!(chain(texts), told);

@@ -238,7 +238,7 @@ fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
             container_name: args.container.clone(),
             refresh: None,
             reason: args.reason.clone(),
-            grace_period_seconds: args.grace_period.map(i64::from),
+            grace_period_seconds: args.grace_period.filter(|seconds| *seconds >= 0),
             ttl_seconds_after_finished: args.ttl.map(seconds),
             ..Default::default()
         },
@@ -307,13 +307,30 @@ mod tests {
         }
     }
 
+    fn web() -> Pod {
+        let pod = json!({"metadata": {"name": "web", "uid": "1"}});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn a_grace_period_of_minus_one_is_the_pods_own_as_with_kubectl() {
+        for (given, expected) in
+            [(&[][..], None), (&["--grace-period", "-1"], None), (&["--grace-period=7"], Some(7))]
+        {
+            let args = parsed(&[&["rekindle", "restart", "pod/web"], given].concat());
+            let spec = request(&args, &web(), Together::Alone).spec;
+            assert_eq!(spec.grace_period_seconds, expected, "{given:?}");
+        }
+        let line = ["rekindle", "restart", "pod/web", "--grace-period", "-2"];
+        let error = Cli::try_parse_from(line).unwrap_err().to_string();
+        assert!(error.contains("invalid value '-2' for '--grace-period"), "{error}");
+    }
+
     #[test]
     fn a_container_that_is_named_means_the_rung_of_one_container() {
         let of = |line: &[&str]| {
             let args = parsed(line);
-            let pod = json!({"metadata": {"name": "web", "uid": "1"}});
-            let pod: Pod = serde_json::from_value(pod).unwrap();
-            let spec = request(&args, &pod, Together::Alone).spec;
+            let spec = request(&args, &web(), Together::Alone).spec;
             (spec.rung(), spec.container_name)
         };
         let proxy = Some("proxy".to_owned());
