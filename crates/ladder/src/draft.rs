@@ -7,10 +7,11 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
+use crate::seen::seen_at;
 use crate::{Action, Decision, LadderEvent, Policy, Severity};
 
 /// Decisions kept.
-const DECISIONS_MAX: usize = 32;
+pub(crate) const DECISIONS_MAX: usize = 32;
 /// Bytes of a message or a reason.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -228,21 +229,6 @@ impl Draft {
         }
         self.ledger.conditions.take_if(|conditions| conditions.is_empty());
     }
-}
-
-/// The clock may have been set back since the ledger was written: nothing in it was tried, decided or begun later than now. It would otherwise count
-/// until the clock has caught up: attempts in their window, decisions in budgets, and no later pod would take the ledger over.
-pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
-    let mut ledger = ledger.clone();
-    let attempts = ledger.attempts.iter_mut().flatten().flat_map(|attempts| &mut attempts.at);
-    let decisions = ledger.decisions.iter_mut().flatten();
-    let decisions =
-        decisions.flat_map(|decision| decision.first_at.iter_mut().chain([&mut decision.at]));
-    let times = attempts.chain(decisions).chain(ledger.stable_since.iter_mut());
-    for at in times.filter(|at| Tick::from(&**at) > now) {
-        *at = now.to_micro_time();
-    }
-    ledger
 }
 
 /// At a letter's border.

@@ -59,6 +59,7 @@ mod policy;
 mod register;
 mod requests;
 mod revision;
+mod seen;
 mod selection;
 mod sentence;
 mod stability;
@@ -74,7 +75,6 @@ pub use decide::decide;
 pub use decision::{
     Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
 };
-pub use draft::seen_at;
 pub use going_on::{NoRoom, room_to_go_on};
 pub use identity::{Identity, Lineage, heir_of, identity, may_inherit, node_of};
 pub use limits::{Crowd, Limits, TokenBucket};
@@ -82,6 +82,7 @@ pub use lookup::policy_of;
 pub use policy::{Policy, PolicyError, Step};
 pub use register::{Asker, Granted, Register};
 pub use revision::Revision;
+pub use seen::seen_at;
 pub use selection::select;
 pub use symptom::{Symptom, fails_repeatedly, symptom_of};
 pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};

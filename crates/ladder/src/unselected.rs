@@ -4,7 +4,8 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus};
 
-use crate::draft::{EXHAUSTED, seen_at};
+use crate::draft::EXHAUSTED;
+use crate::seen::seen_at;
 use crate::sentence;
 
 /// The ledger's status as it is then; the same again when it is so already.

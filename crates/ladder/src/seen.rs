@@ -1,0 +1,169 @@
+//! A ledger as it is read: whatever the clock has done since, and whatever a hand has written into it. Who may edit ledgers may mislead the ladder about
+//! what was tried; it goes on all the same, asks for nothing that the API would refuse for ever, and keeps no more than it would itself.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{LedgerDecision, RestartLedgerStatus, Rung, RungAttempts};
+
+use crate::draft::{DECISIONS_MAX, cut};
+
+/// Attempts of a rung that are kept: as many as a ladder may allow.
+const ATTEMPTS_MAX: usize = 1_000;
+/// Conditions that are kept. The ladder has two.
+const CONDITIONS_MAX: usize = 16;
+
+/// The clock may have been set back since the ledger was written: nothing in it was tried, decided or begun later than now. It would otherwise count
+/// until the clock has caught up: attempts in their window, decisions in budgets, and no later pod would take the ledger over.
+pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
+    let RestartLedgerStatus {
+        pod_uid,
+        revision,
+        rung,
+        phase,
+        message,
+        next_attempt_at,
+        attempts,
+        failures_total,
+        observed,
+        excused_by,
+        stable_since,
+        pending_restart,
+        failing_pod_uid,
+        ladder_uid,
+        held_rung,
+        held_by,
+        in_vain,
+        last_run_seconds,
+        exhaustion_told_at,
+        decisions,
+        conditions,
+    } = ledger;
+    let short = |text: &Option<String>| text.as_deref().map(|text| cut(text).to_owned());
+    RestartLedgerStatus {
+        pod_uid: short(pod_uid),
+        revision: short(revision),
+        rung: *rung,
+        phase: *phase,
+        message: short(message),
+        next_attempt_at: next_attempt_at.clone(),
+        attempts: attempts.as_deref().map(|attempts| attempts_at(attempts, now)),
+        failures_total: *failures_total,
+        observed: observed.clone(),
+        excused_by: short(excused_by),
+        stable_since: stable_since.as_ref().map(|at| no_later(at, now)),
+        pending_restart: pending_restart.clone().filter(|name| is_name(name)),
+        failing_pod_uid: short(failing_pod_uid),
+        ladder_uid: short(ladder_uid),
+        held_rung: *held_rung,
+        held_by: *held_by,
+        in_vain: *in_vain,
+        last_run_seconds: *last_run_seconds,
+        exhaustion_told_at: exhaustion_told_at.clone(),
+        decisions: decisions.as_deref().map(|decisions| decisions_at(decisions, now)),
+        conditions: conditions.as_deref().map(conditions_of),
+    }
+}
+
+fn no_later(at: &MicroTime, now: Tick) -> MicroTime {
+    Tick::from(at).min(now).to_micro_time()
+}
+
+/// The newest of each rung, the oldest first.
+fn attempts_at(attempts: &[RungAttempts], now: Tick) -> Vec<RungAttempts> {
+    let mut of_rungs: BTreeMap<Rung, Vec<Tick>> = BTreeMap::new();
+    for entry in attempts {
+        let at = entry.at.iter().map(|at| Tick::from(at).min(now));
+        of_rungs.entry(entry.rung).or_default().extend(at);
+    }
+    let newest = |(rung, mut at): (Rung, Vec<Tick>)| {
+        at.sort_unstable();
+        let surplus = at.len().saturating_sub(ATTEMPTS_MAX);
+        let at = at[surplus..].iter().map(|at| at.to_micro_time()).collect();
+        RungAttempts { rung, at }
+    };
+    of_rungs.into_iter().filter(|(_, at)| !at.is_empty()).map(newest).collect()
+}
+
+fn decisions_at(decisions: &[LedgerDecision], now: Tick) -> Vec<LedgerDecision> {
+    let surplus = decisions.len().saturating_sub(DECISIONS_MAX);
+    let kept = decisions[surplus..].iter().map(|decision| {
+        let at = no_later(&decision.at, now);
+        LedgerDecision {
+            first_at: decision.first_at.as_ref().map(|first| no_later(first, now).min(at.clone())),
+            at,
+            rung: decision.rung,
+            reason: cut(&decision.reason).to_owned(),
+            count: decision.count.max(1),
+            pod_restart: decision.pod_restart.clone().filter(|name| is_name(name)),
+        }
+    });
+    kept.collect()
+}
+
+/// Its own, and what a later version adds.
+fn conditions_of(conditions: &[Condition]) -> Vec<Condition> {
+    let kept = conditions.iter().take(CONDITIONS_MAX);
+    kept.map(|found| Condition { message: cut(&found.message).to_owned(), ..found.clone() })
+        .collect()
+}
+
+/// A PodRestart may be called this. Another request would be refused each time that it is made.
+fn is_name(name: &str) -> bool {
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let is_label = |label: &str| {
+        let may_be = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        let bytes = label.as_bytes();
+        is_edge(bytes.first()) && is_edge(bytes.last()) && label.bytes().all(may_be)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_the_future_was_now_and_the_rest_stays() {
+        let at = |secs| Tick::from_secs(secs).to_micro_time();
+        let decision = |first, last, name: &str| LedgerDecision {
+            at: at(last),
+            first_at: Some(at(first)),
+            rung: Some(Rung::Pod),
+            reason: "it failed".to_owned(),
+            count: 2,
+            pod_restart: Some(name.to_owned()),
+        };
+        let attempts = |secs: &[u64]| {
+            let at = secs.iter().map(|secs| at(*secs)).collect();
+            Some(vec![RungAttempts { rung: Rung::Pod, at }])
+        };
+        let ledger = RestartLedgerStatus {
+            attempts: attempts(&[7, 99, 5]),
+            stable_since: Some(at(99)),
+            next_attempt_at: Some(at(99)),
+            decisions: Some(vec![decision(4, 5, "web-0-pod-1"), decision(98, 99, "web.0")]),
+            ..RestartLedgerStatus::default()
+        };
+        let seen = seen_at(&ledger, Tick::from_secs(10));
+        let expected = RestartLedgerStatus {
+            attempts: attempts(&[5, 7, 10]),
+            stable_since: Some(at(10)),
+            decisions: Some(vec![decision(4, 5, "web-0-pod-1"), decision(10, 10, "web.0")]),
+            ..ledger
+        };
+        assert_eq!(seen, expected);
+        assert_eq!(seen_at(&seen, Tick::from_secs(10)), seen);
+    }
+
+    #[test]
+    fn only_what_a_request_may_be_called_is_one() {
+        for name in ["a", "web-0-pod-3-87765a", "a.b-c.1", &"a".repeat(253)] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", ".", "a.", "-a", "a-", "A", "a/b", "..", "a..b", "ä", &"a".repeat(254)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}
