@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{LedgerDecision, RestartLedgerStatus, Rung, RungAttempts};
+use rekindle_types::v1alpha1::{
+    LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung, RungAttempts,
+};
 use rekindle_types::validation::names;
 
 use crate::draft::{DECISIONS_MAX, cut};
@@ -41,6 +43,8 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
         decisions,
         conditions,
     } = ledger;
+    // where all is well nothing is held back
+    let is_well = matches!(phase, None | Some(LedgerPhase::Healthy));
     let short = |text: &Option<String>| text.as_deref().map(|text| cut(text).to_owned());
     RestartLedgerStatus {
         pod_uid: short(pod_uid),
@@ -57,8 +61,8 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
         pending_restart: pending_restart.clone().filter(|name| is_name(name)),
         failing_pod_uid: short(failing_pod_uid),
         ladder_uid: short(ladder_uid),
-        held_rung: *held_rung,
-        held_by: *held_by,
+        held_rung: held_rung.filter(|_| !is_well),
+        held_by: held_by.filter(|_| !is_well),
         in_vain: *in_vain,
         last_run_seconds: *last_run_seconds,
         exhaustion_told_at: exhaustion_told_at.clone(),

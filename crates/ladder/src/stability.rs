@@ -60,7 +60,11 @@ pub(crate) fn follow(
     // a node whose clock is ahead, or was, tells of the future: then it counts from when that was seen
     let noted = draft.ledger.stable_since.as_ref().map_or(now, Tick::from);
     let since = undisturbed_since.map(|since| if since > now { noted } else { since }.max(decided));
-    if has_nothing_to_clear(&draft.ledger) {
+    let nothing_to_clear = match draft.ledger.phase {
+        None | Some(LedgerPhase::Healthy) => draft.ledger.attempts.is_none(),
+        Some(LedgerPhase::Climbing | LedgerPhase::Holding | LedgerPhase::Exhausted) => false,
+    };
+    if nothing_to_clear {
         draft.ledger.stable_since.take_if(|_| since.is_none());
         return;
     }
@@ -81,15 +85,6 @@ pub(crate) fn follow(
         recover(draft, policy, &message);
     } else {
         draft.wake(since + recovers_after(&draft.ledger, policy.window));
-    }
-}
-
-/// What a hand has written may say that all is well, and still that something is due.
-fn has_nothing_to_clear(ledger: &RestartLedgerStatus) -> bool {
-    let is_due = ledger.held_rung.is_some() || ledger.held_by.is_some();
-    match ledger.phase {
-        None | Some(LedgerPhase::Healthy) => ledger.attempts.is_none() && !is_due,
-        Some(LedgerPhase::Climbing | LedgerPhase::Holding | LedgerPhase::Exhausted) => false,
     }
 }
 

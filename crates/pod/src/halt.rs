@@ -12,10 +12,11 @@
 //! A shorter deadline shortens what is under way; a longer one changes nothing.
 //! Their hooks run at the same time as those of the others; only the signal waits for its turn.
 //!
-//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on, and so
-//! have the sidecars that wait for it (the kubelet begins to end a pod when it is done with starting); the journal tells the next agent what was not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its deadlines
-//! stand still, and none of them comes before the container had the time between that its spec gives it. A pod that is over
-//! asks its containers all the same (see `PodCore::poll_action`).
+//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on,
+//! and so have the sidecars that wait for it (the kubelet begins to end a pod when it is done with starting); the journal tells the next agent
+//! what was not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its deadlines stand still, and none of them
+//! comes before the container had the time between that its spec gives it. A pod that is over asks its containers all the same (see
+//! `PodCore::poll_action`).
 
 use rekindle_types::{Tick, TickDuration};
 

@@ -343,12 +343,8 @@ pub enum SandboxState {
 pub struct ContainerSnapshot {
     /// Which one.
     pub key: ContainerKey,
-    /// Its id.
-    pub id: String,
-    /// Its image's id.
-    pub image_id: String,
-    /// Who its process is, where the runtime can tell.
-    pub user: Option<ContainerUser>,
+    /// What its creation answered.
+    pub created: CreatedContainer,
     /// What it does.
     pub state: ContainerState,
 }

@@ -189,7 +189,7 @@ fn a_creation_tells_who_the_process_is_and_so_does_what_the_next_agent_finds() {
     assert_eq!((user.uid, user.gid, user.groups.as_slice()), (1234, 1235, [77, 1235].as_slice()));
     assert_eq!(world.block(world.rt().create_container(&spec)).unwrap(), created, "the same again");
     world.reopen();
-    assert_eq!(world.snapshot().containers[0].user, Some(user));
+    assert_eq!(world.snapshot().containers[0].created.user, Some(user));
 }
 
 /// What an engine mounts in every pod's containers costs nothing on the disk, whatever of it the image lacks.

@@ -433,5 +433,9 @@ pub(crate) fn error_of(action: &Action) -> ActionError {
         | Action::ReportRestart { .. }
         | Action::Finish => ActionErrorKind::Other,
     };
+    injected(kind)
+}
+
+pub(crate) fn injected(kind: ActionErrorKind) -> ActionError {
     ActionError { kind, message: "injected fault".to_owned() }
 }

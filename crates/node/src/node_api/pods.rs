@@ -33,7 +33,7 @@ pub(super) fn running(snapshot: &[SandboxSnapshot]) -> Value {
         let running = sandbox.containers.iter().filter(|found| is_running(&found.state));
         let containers: Vec<Value> = running
             .map(
-                |found| json!({"name": found.key.name.0, "image": found.image_id, "resources": {}}),
+                |found| json!({"name": found.key.name.0, "image": found.created.image_id, "resources": {}}),
             )
             .collect();
         let pod = &sandbox.key.pod;

@@ -4,15 +4,14 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ContainerSeen, ContainerSeenState, Made, PodEvent, SandboxSeen, SandboxSeenState, Severity,
-    Snapshot,
+    ContainerSeen, ContainerSeenState, PodEvent, SandboxSeen, SandboxSeenState, Severity, Snapshot,
 };
 use rekindle_runtime::{
     ContainerSnapshot, ContainerState, Runtime, SandboxInfo, SandboxSnapshot, SandboxState,
 };
 use rekindle_types::reasons::event::FAILED_SYNC;
 
-use super::actions::container_id;
+use super::actions::made;
 use super::recovery::pod_ref;
 use super::termination_message::read_message;
 use crate::container_spec::find_container;
@@ -106,9 +105,8 @@ fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> Contai
             ContainerSeenState::Exited { exit }
         }
     };
-    let made =
-        Made { container_id: container_id(&found.id), image_id: found.image_id, user: found.user };
-    ContainerSeen { name: found.key.name, attempt: found.key.attempt, made, state }
+    let (key, made) = (found.key, made(found.created));
+    ContainerSeen { name: key.name, attempt: key.attempt, made, state }
 }
 
 /// The ids on the network of these sandboxes.

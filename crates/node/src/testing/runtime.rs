@@ -488,9 +488,7 @@ impl Runtime for FakeRuntime {
         let state = self.machine.0.state.lock().unwrap();
         let container = |(key, standing): (&ContainerKey, &Standing)| ContainerSnapshot {
             key: key.clone(),
-            id: id_of(key),
-            image_id: "sha256:img".to_owned(),
-            user: None,
+            created: created(key),
             state: standing.state.clone(),
         };
         Ok(state

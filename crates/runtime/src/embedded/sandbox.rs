@@ -296,9 +296,7 @@ impl Sandbox {
             .values()
             .map(|container| ContainerSnapshot {
                 key: container.record.key.clone(),
-                id: container.record.id.clone(),
-                image_id: container.record.image_id.clone(),
-                user: container.record.user.clone(),
+                created: container.record.created(),
                 state: records::state(&container.phase),
             })
             .collect();

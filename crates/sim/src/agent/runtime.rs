@@ -12,7 +12,7 @@ use super::deeds::FAILS_AFTER;
 use super::hooks::containers;
 use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM, named};
 use crate::behaviour::Behaviours;
-use crate::faults::Faults;
+use crate::faults::{Faults, injected};
 use crate::known_bugs::KnownBug;
 
 /// What a hook takes that neither hangs nor sleeps.
@@ -35,14 +35,13 @@ impl PodOnNode {
         key: &ContainerKey,
         faults: &mut Faults,
     ) -> Effect {
-        let failed = |kind| ActionError { kind, message: "injected fault".to_owned() };
         let result = if faults.stops_halfway() {
             self.create(key);
             self.failed_starts.insert(key.clone());
-            let start = Err(failed(ActionErrorKind::ContainerStart));
+            let start = Err(injected(ActionErrorKind::ContainerStart));
             Ok(Outcome::ContainerMade { made: self.made(key), start })
         } else {
-            Err(failed(ActionErrorKind::ContainerCreate))
+            Err(injected(ActionErrorKind::ContainerCreate))
         };
         Effect::Answer(FAILS_AFTER, id, result)
     }

@@ -91,8 +91,7 @@ async fn a_restart_that_was_begun_is_not_done_to_the_next_pod_of_that_name() {
     assert_eq!(again(&world.api)["podUID"], first);
     world.crash(agent);
 
-    world.api.remove("pods", "web");
-    world.api.create("pods", &pod("web", vec![container("app")]));
+    made_again(&world);
     world.api.fail_next("GET podrestarts", 2); // it runs before they are seen
     let _agent = world.agent().await;
     world.until_running("web").await;
@@ -108,8 +107,7 @@ async fn a_restart_whose_beginning_could_not_be_written_is_not_done_to_the_next_
     let world = World::new();
     let (_agent, first) = begun_and_not_written(&world).await;
 
-    world.api.remove("pods", "web");
-    world.api.create("pods", &pod("web", vec![container("app")]));
+    made_again(&world);
     world.until_running("web").await;
     world.machine.until("the first is over", |machine| machine.sandboxes().len() == 1).await;
     world.api.fail_next("PATCH podrestarts", 0);
@@ -118,6 +116,12 @@ async fn a_restart_whose_beginning_could_not_be_written_is_not_done_to_the_next_
     let again = |api: &FakeApi| api.get("podrestarts", "again").unwrap()["status"].clone();
     world.api.until("told", |api| again(api)["phase"] == "Failed").await;
     assert_eq!(again(&world.api)["podUID"], first);
+}
+
+/// The pod is deleted and another one has its name.
+fn made_again(world: &World) {
+    world.api.remove("pods", "web");
+    world.api.create("pods", &pod("web", vec![container("app")]));
 }
 
 /// A restart of a pod that takes its time has begun, and nothing that is said of it can be written. The UID of the pod.
@@ -140,8 +144,7 @@ async fn begun_and_told_nobody(world: &World) -> serde_json::Value {
     assert!(world.api.get("podrestarts", "again").unwrap()["status"].is_null());
     world.api.fail_next("PATCH podrestarts", 0);
 
-    world.api.remove("pods", "web");
-    world.api.create("pods", &pod("web", vec![container("app")]));
+    made_again(world);
     first
 }
 
@@ -179,8 +182,7 @@ async fn it_is_told_also_when_it_is_seen_after_its_pod_is_over() {
 async fn it_is_told_also_when_an_agent_dies_after_its_pod_was_over() {
     let world = World::new();
     let (agent, first) = begun_and_not_written(&world).await;
-    world.api.remove("pods", "web");
-    world.api.create("pods", &pod("web", vec![container("app")]));
+    made_again(&world);
     world.until_running("web").await;
     world.machine.until("the first is over", |machine| machine.sandboxes().len() == 1).await;
     let told = world.api.requests("PATCH podrestarts");
