@@ -174,13 +174,17 @@ impl<'a> Decider<'a> {
     fn take_back_withdrawn(&mut self) {
         let withdrawn: Vec<(&str, &str)> = self.requests.withdrawn().collect();
         for (name, why) in withdrawn {
-            if let Some(rung) = self.draft.take_back(name) {
-                self.draft.ledger.rung = Attempts::of(&self.draft.ledger).highest();
-                let message = sentence::withdrawn(rung, name, why);
-                self.draft.decide(LedgerPhase::Climbing, None, &message);
-                self.draft.tell(Severity::Normal, LADDER_STEP, &message);
-            }
+            self.take_back(name, |rung| sentence::withdrawn(rung, name, why));
         }
+    }
+
+    /// What was decided is no attempt, unless that is known already.
+    fn take_back(&mut self, name: &str, why: impl FnOnce(Rung) -> String) {
+        let Some(rung) = self.draft.take_back(name) else { return };
+        self.draft.ledger.rung = Attempts::of(&self.draft.ledger).highest();
+        let message = why(rung);
+        self.draft.decide(LedgerPhase::Climbing, None, &message);
+        self.draft.tell(Severity::Normal, LADDER_STEP, &message);
     }
 
     /// The ladder's last request, when it was over before anything was done to the pod and counts as an attempt: its rung, its name, and why.
@@ -243,36 +247,38 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// A restart that was decided and is not in the API: it is asked for until it is seen.
+    /// A restart that was decided and is not in the API: it is asked for until it is seen, or it is too late for it.
     fn ask_again(&mut self) {
         let Some(name) = self.draft.ledger.pending_restart.clone() else { return };
         let mut decisions = self.draft.ledger.decisions.iter().flatten().rev();
         let decision = decisions
             .find(|decision| decision.pod_restart.as_ref() == Some(&name))
             .filter(|d| self.situation.now.since(Tick::from(&d.at)) < GIVEN_UP_AFTER)
-            .and_then(|d| {
-                let until = Tick::from(&d.at) + GIVEN_UP_AFTER;
-                Some((self.situation.policy.step(d.rung?)?, d.reason.clone(), until))
-            });
-        match decision {
-            Some((step, reason, until)) => {
-                self.draft.wake(until);
-                self.draft.action = Action::Restart(PodRestartPlan {
-                    name,
-                    pod_name: self.view.name.to_owned(),
-                    pod_uid: self.view.uid.to_owned(),
-                    rung: step.rung,
-                    refresh: step.refresh.clone(),
-                    avoid_node_for: step.avoid_node_for.clone(),
-                    ladder_name: self.situation.policy.name.clone(),
-                    reason,
-                });
-            }
-            // It was never made, and it is too late for it, or the ladder does not name its rung any more.
-            None => {
-                self.draft.ledger.pending_restart = None;
-                self.draft.ledger.next_attempt_at = None;
-            }
+            .and_then(|d| Some((d.rung?, d.reason.clone(), Tick::from(&d.at) + GIVEN_UP_AFTER)));
+        let Some((rung, reason, until)) = decision else { return self.forget_pending(&name) };
+        let Some(step) = self.situation.policy.step(rung) else {
+            self.forget_pending(&name);
+            return self.take_back(&name, |rung| sentence::unlisted(rung, &name));
+        };
+        self.draft.wake(until);
+        self.draft.action = Action::Restart(PodRestartPlan {
+            name,
+            pod_name: self.view.name.to_owned(),
+            pod_uid: self.view.uid.to_owned(),
+            rung: step.rung,
+            refresh: step.refresh.clone(),
+            avoid_node_for: step.avoid_node_for.clone(),
+            ladder_name: self.situation.policy.name.clone(),
+            reason,
+        });
+    }
+
+    /// It was never made, and will not be: what runs is not ended by it.
+    fn forget_pending(&mut self, name: &str) {
+        self.draft.ledger.pending_restart = None;
+        self.draft.ledger.next_attempt_at = None;
+        if self.draft.ledger.excused_by.take_if(|excused_by| excused_by == name).is_some() {
+            self.observe_with(Excuse::Withdrawn);
         }
     }
 

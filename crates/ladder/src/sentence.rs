@@ -110,9 +110,7 @@ impl Story<'_> {
                     Some(ago) => format!("{} after", show(ago)),
                     None => "right after".to_owned(),
                 };
-                let of = self.policy.step(rung).map_or(0, |step| step.attempts);
-                let used = self.tried.count(rung);
-                format!("{subject} again, {ago} {} ({used} of {of})", doing(rung))
+                format!("{subject} again, {ago} {}", done(self.policy, self.tried, rung))
             }
         }
     }
@@ -367,6 +365,14 @@ pub(crate) fn withdrawn(rung: Rung, request: &str, why: &str) -> String {
     )
 }
 
+/// A request of the ladder was not made yet, and the ladder is another one by now.
+pub(crate) fn unlisted(rung: Rung, request: &str) -> String {
+    format!(
+        "{} was not begun: the ladder does not list it any more (PodRestart {request} is not made, and is not counted)",
+        doing(rung)
+    )
+}
+
 /// A budget held a restart back, and there is room now.
 pub(crate) fn held_restart(step: &Step, number: u32) -> String {
     format!("there is room in the budget: {} ({number} of {})", doing(step.rung), step.attempts)
@@ -395,10 +401,7 @@ pub(crate) fn cannot_start(name: &str, what: &str, because: &str) -> String {
 pub(crate) fn running(policy: &Policy, tried: Attempts<'_>, since: Tick) -> String {
     let after = match tried.highest().filter(|rung| *rung > Rung::Container) {
         None => String::new(),
-        Some(rung) => {
-            let of = policy.step(rung).map_or(0, |step| step.attempts);
-            format!(", after {} ({} of {of})", doing(rung), tried.count(rung))
-        }
+        Some(rung) => format!(", after {}", done(policy, tried, rung)),
     };
     format!("running since {}{after}; cleared at {}", clock(since), clock(since + policy.window))
 }
@@ -432,6 +435,16 @@ pub(crate) fn nothing_left(policy: &Policy, ledger: &RestartLedgerStatus) -> Str
         (tried, passed) => {
             format!("every rung that may help was tried ({tried}), {passed} would not have helped")
         }
+    }
+}
+
+/// What a rung did, and how often of how many times. The ladder may have been edited since, or be another one.
+fn done(policy: &Policy, tried: Attempts<'_>, rung: Rung) -> String {
+    let (doing, used) = (doing(rung), tried.count(rung));
+    match policy.step(rung).map(|step| step.attempts) {
+        Some(of) if used <= of => format!("{doing} ({used} of {of})"),
+        Some(of) => format!("{doing} ({used}, of which the ladder lists {of} now)"),
+        None => format!("{doing} ({used}, and the ladder does not list it now)"),
     }
 }
 

@@ -28,7 +28,8 @@
 //! of DaemonSet                 the pod is of a DaemonSet
 //! node says CONDITION          what the node says is wrong with it
 //! rollback N                   revision N was healthy
-//! recreated                    the pod comes back under the same name with another UID
+//! recreated                    the pod comes back under the same name with another UID, and runs; requests for the old one are gone
+//! recreated meanwhile          … and nothing runs yet; requests for the old one are there
 //! delete | phase Failed | phase Succeeded
 //! decide                       prints the decision
 //! wake                         time passes until the ladder wants to decide again; prints the decision
@@ -215,6 +216,7 @@ impl Player {
             }
             ["others", options @ ..] => self.others(&options_of(options)),
             ["recreated"] => self.recreate(),
+            ["recreated", "meanwhile"] => self.world().replace(),
             ["delete"] => self.world().deleted = true,
             ["phase", "Failed"] => self.world().phase = "Failed",
             ["phase", "Succeeded"] => self.world().phase = "Succeeded",

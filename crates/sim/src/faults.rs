@@ -115,6 +115,8 @@ pub enum Deed {
     RestartPod(u64, Rung),
     /// Of one container of a pod; init containers, of which that is refused, are among them.
     RestartContainer(u64),
+    /// Somebody writes this over the status of a ledger, which is null for all of it; the number is taken modulo the ledgers.
+    EditLedger(u64, Value),
     /// A user does something to a node; the number is taken modulo the nodes.
     ToNode(u64, NodeDeed),
 }
@@ -169,6 +171,7 @@ impl Deed {
             | Self::EvictPod(_)
             | Self::RestartPod(..)
             | Self::RestartContainer(_)
+            | Self::EditLedger(..)
             | Self::ToNode(..) => true,
             Self::CrashAgent(_)
             | Self::CrashAgentBefore(..)

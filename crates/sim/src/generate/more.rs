@@ -5,16 +5,20 @@ use rekindle_controllers::Kind;
 use rekindle_controllers::plan::Propagation;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::Rung;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::nodes::pod_spec;
 use super::users::id_of;
 use super::{Draw, Seeded};
 use crate::campaign::Campaign;
 use crate::faults::{Comeback, Deed, NodeDeed};
+use crate::script::Change;
 
 /// The longest time without images.
 const NO_IMAGES_MAX_SECONDS: u64 = 300;
+
+/// What pods are of that ladders are changed for.
+const APPS: [&str; 3] = ["web-0", "db", "agent"];
 
 impl Draw {
     pub(super) const fn of_more(seed: u64) -> Self {
@@ -38,6 +42,62 @@ impl Draw {
         }
         if self.once_in(4) {
             self.images(campaign);
+        }
+        self.ladders(campaign);
+    }
+
+    /// While rungs are climbed, ladders get other rungs and budgets, take pods over from one another, and ledgers are written into.
+    fn ladders(&mut self, campaign: &mut Campaign) {
+        let edited = self.once_in(3).then(|| self.index(APPS.len()));
+        if let Some(app) = edited {
+            let ladder = Deed::User(Change::Apply(self.ladder(APPS[app])));
+            self.asked(campaign, ladder);
+        }
+        if self.once_in(4) {
+            self.swap(campaign);
+        }
+        if self.once_in(4) {
+            for _ in 0..1 + self.index(3) {
+                let status = self.forged_status();
+                let edit = Deed::EditLedger(self.entropy.next(), status);
+                self.asked(campaign, edit);
+            }
+        }
+    }
+
+    /// Each ladder selects what another one did, and perhaps what it did itself again later.
+    fn swap(&mut self, campaign: &mut Campaign) {
+        let ladders = campaign.objects.iter().filter(|ladder| ladder["kind"] == "RestartLadder");
+        let selectors = ladders.filter_map(|l| Some((id_of(l)?, l["spec"]["selector"].clone())));
+        let (ids, selectors): (Vec<_>, Vec<_>) = selectors.unzip();
+        let mut swapped = selectors.clone();
+        match swapped.as_mut_slice() {
+            [only] => {
+                *only = json!({"matchLabels": {"app": APPS[self.index(APPS.len())]}});
+            }
+            several => several.rotate_right(several.len().min(1)),
+        }
+        let (mut at, back) = (self.moment(), self.once_in(2).then_some(selectors));
+        for selectors in [Some(swapped), back].into_iter().flatten() {
+            for (id, selector) in ids.iter().zip(selectors) {
+                let patch = json!({"spec": {"selector": selector}});
+                campaign.deeds.push((at, Deed::User(Change::Patch(id.clone(), patch))));
+            }
+            at = at + self.span(300);
+        }
+    }
+
+    /// What somebody writes over a ledger's status: that nothing was ever tried, or everything; that a rung is held, or asked for; that another
+    /// pod was looked at.
+    fn forged_status(&mut self) -> Value {
+        let rung = Rung::ALL[self.index(Rung::ALL.len())];
+        match self.index(6) {
+            0 => Value::Null,
+            1 => json!({"attempts": null, "decisions": null, "inVain": null}),
+            2 => json!({"phase": "Exhausted", "rung": rung, "message": "by hand"}),
+            3 => json!({"phase": "Holding", "heldRung": rung, "heldBy": "LadderBudget"}),
+            4 => json!({"phase": "Climbing", "rung": rung, "pendingRestart": "never-made"}),
+            _ => json!({"podUID": "another", "observed": null, "stableSince": null}),
         }
     }
 

@@ -12,7 +12,7 @@ use rekindle_ladder::{Occupancy, Policy};
 use rekindle_operator::Work;
 use rekindle_store::Revision;
 use rekindle_types::pods::is_ready;
-use rekindle_types::v1alpha1::{PodRestart, RestartLedger, Rung};
+use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use super::World;
@@ -27,6 +27,37 @@ pub(super) struct Budgets {
     /// By UID.
     evicted: BTreeSet<String>,
     decided: Decided,
+    /// Of each ladder, the most that any version of it so far allows: which of them is known to who decides is not.
+    allowed: BTreeMap<NamespacedName, Allowed>,
+}
+
+/// What a ladder's own budget allows; None is without limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Allowed {
+    concurrent: Option<u32>,
+    per_minute: Option<u32>,
+}
+
+impl Allowed {
+    const fn of(policy: &Policy) -> Self {
+        Self { concurrent: policy.max_concurrent, per_minute: policy.per_minute }
+    }
+
+    fn or(self, other: Self) -> Self {
+        let most = |one: Option<u32>, other: Option<u32>| Some(one?.max(other?));
+        Self {
+            concurrent: most(self.concurrent, other.concurrent),
+            per_minute: most(self.per_minute, other.per_minute),
+        }
+    }
+}
+
+/// Restarts above Container that a ladder decided on within the last minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Lately {
+    count: usize,
+    /// Of all, those that were not known yet.
+    new: usize,
 }
 
 /// When ladders decided on restarts, by the requests' names: true time, as their ledgers were first seen to say so.
@@ -57,20 +88,23 @@ impl Decided {
         truly: Tick,
         now: Tick,
         ledgers: impl Iterator<Item = &'a RestartLedger>,
-    ) -> usize {
-        let mut count = 0;
+    ) -> Lately {
+        let mut lately = Lately::default();
         for ledger in ledgers {
             let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
             let asked = ledger.status.iter().flat_map(|status| status.asked());
             for decision in asked.filter(|asked| asked.rung > Some(Rung::Container)) {
                 let request = decision.pod_restart.as_deref().unwrap_or_default();
                 let request = NamespacedName::new(namespace, request);
-                let since = truly.since(*self.0.entry(request).or_insert(truly));
+                let since = truly.since(*self.0.entry(request).or_insert_with(|| {
+                    lately.new += 1;
+                    truly
+                }));
                 let at = Tick::from(&decision.at);
-                count += usize::from(since < MINUTE && at <= now && now.since(at) < MINUTE);
+                lately.count += usize::from(since < MINUTE && at <= now && now.since(at) < MINUTE);
             }
         }
-        count
+        lately
     }
 }
 
@@ -101,8 +135,17 @@ impl World {
         self.server.remember_what_is_told();
     }
 
-    /// A ladder has written: no more of its restarts may be under way, and no more may have been decided within a minute, than its
-    /// budget allows. Those that went on after they were held back are left out: they were decided when they were.
+    /// A ladder is shown by the watch.
+    pub(super) fn note_ladder(&mut self, ladder: &RestartLadder) {
+        let Ok(policy) = Policy::of(ladder) else { return };
+        let allowed = Allowed::of(&policy);
+        let known = self.budgets.allowed.entry(NamespacedName::of(&ladder.metadata));
+        known.and_modify(|known| *known = known.or(allowed)).or_insert(allowed);
+    }
+
+    /// A ladder has written: with what it has just decided on no more of its restarts may be under way, and no more may have been decided within a
+    /// minute, than its budget allows. What it took over from another ladder, or began when it had another budget, it did not decide on now. Those that
+    /// went on after they were held back are left out: they were decided when they were.
     pub(super) fn check_ladders(&mut self) {
         if self.watched == Watched::Nothing {
             return;
@@ -129,9 +172,15 @@ impl World {
             });
             let under_way = under_way(now, &of_ladder.collect::<Vec<_>>(), &ledgers);
             let decided = known.lately(self.now, now, ledgers.iter().copied());
+            if decided.new == 0 {
+                continue;
+            }
+            let now_allowed = Allowed::of(&policy);
+            let allowed = self.budgets.allowed.get(&object.id().name);
+            let allowed = allowed.map_or(now_allowed, |allowed| allowed.or(now_allowed));
             for (what, count, limit) in [
-                ("maxConcurrent", under_way, policy.max_concurrent),
-                ("perMinute", decided, policy.per_minute),
+                ("maxConcurrent", under_way, allowed.concurrent),
+                ("perMinute", decided.count, allowed.per_minute),
             ] {
                 if let Some(limit) = limit.filter(|limit| u64::from(*limit) < count as u64) {
                     self.breaks(&format!(
@@ -353,7 +402,7 @@ mod tests {
         };
         let mut known = Decided::default();
         let mut lately = |truly: u64, now: u64, at: &[u64]| {
-            known.lately(Tick::from_secs(truly), Tick::from_secs(now), [decided(at)].iter())
+            known.lately(Tick::from_secs(truly), Tick::from_secs(now), [decided(at)].iter()).count
         };
         assert_eq!(lately(1_000, 1_000, &[1_000]), 1);
         assert_eq!(lately(1_050, 1_050, &[1_000, 1_050]), 2);

@@ -188,6 +188,7 @@ impl World {
                     self.ask(pick, |id, number| restart_of_container(id, number, &container));
                 }
             }
+            Deed::EditLedger(pick, status) => self.edit_ledger(pick, &status),
             Deed::ToNode(pick, deed) => self.keep(pick, deed),
             Deed::EndContainer(pick, status) => self.end_container(pick, status),
             Deed::EndSandbox(pick) => self.end_sandbox(pick),
@@ -242,6 +243,16 @@ impl World {
         let (code, _) = self.call(method.clone(), &path, "application/json", &body);
         self.trace.add(self.now, &format!("a user asks {method} {path}: {code}"));
         self.check_evictions();
+    }
+
+    /// Somebody writes into what a ladder remembers, and may be refused.
+    fn edit_ledger(&mut self, pick: u64, status: &Value) {
+        let ledgers = self.server.list(Kind::RestartLedger);
+        let Some(id) = picked(pick, &ledgers).map(Object::id) else { return };
+        let patch = json!({"status": status});
+        let path = path(&id, "/status");
+        let (code, _) = self.call(Method::PATCH, &path, "application/merge-patch+json", &patch);
+        self.trace.add(self.now, &format!("somebody writes {patch} into {id}: {code}"));
     }
 
     /// Another pod may take its place while it runs: that is what was asked for.

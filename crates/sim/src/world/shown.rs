@@ -39,6 +39,7 @@ impl World {
                     Object::RestartLadder(ladder) => {
                         let all = self.desk.view().of_kind(Kind::Pod).map(|(_, object)| object);
                         self.selected.ladder(ladder, all);
+                        self.note_ladder(ladder);
                     }
                     Object::Pod(pod) => {
                         self.selected.pod(pod);

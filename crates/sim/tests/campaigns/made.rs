@@ -50,7 +50,20 @@ pub(crate) fn crashing(deeds: &[(u64, Deed)]) -> Campaign {
     campaign(deeds, vec![Behaviour { exits: exits(1, 5), until, ..Behaviour::default() }])
 }
 
-/// The same, until each run is longer than the waits, and shorter than what ends a series of them.
+/// The same, where one pod has a ladder of two rungs with one attempt each.
+pub(crate) fn laddered(deeds: &[(u64, Deed)]) -> Campaign {
+    let mut made = crashing(deeds);
+    made.objects.push(json!({
+        "apiVersion": "rekindle.dev/v1alpha1", "kind": "RestartLadder", "metadata": {"name": "db"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "db"}}, "window": "10m",
+            "rungs": [{"rung": "Container", "attempts": 1}, {"rung": "Pod", "attempts": 1}],
+        },
+    }));
+    made
+}
+
+/// All crash so, until each run is longer than the waits, and shorter than what ends a series of them.
 pub(crate) fn long_waits(deeds: &[(u64, Deed)]) -> Campaign {
     let from = TickDuration::from_secs(300);
     let mut made = crashing(deeds);

@@ -486,3 +486,14 @@ fn what_a_seed_showed_once_stays_mended() {
         passes(&Campaign::of_seed(seed));
     }
 }
+
+#[test]
+fn a_ledger_that_somebody_empties_is_begun_anew_and_one_that_says_that_all_was_tried_is_believed() {
+    let sandboxes = |deeds: &[(u64, Deed)]| passes(&laddered(deeds)).tally.sandboxes;
+    let untouched = sandboxes(&[]);
+    assert_eq!(untouched, 3 + 1, "each pod has one, and that of the ladder a second one");
+    assert_eq!(sandboxes(&[(300, Deed::EditLedger(0, json!(null)))]), untouched + 1);
+    // after the first failure, before the second
+    let told = json!({"attempts": [{"rung": "Pod", "at": ["2026-01-01T00:00:06.000000Z"]}]});
+    assert_eq!(sandboxes(&[(8, Deed::EditLedger(0, told))]), untouched - 1);
+}
