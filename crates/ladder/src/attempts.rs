@@ -37,6 +37,11 @@ impl<'a> Attempts<'a> {
         self.0.iter().flat_map(|entry| &entry.at).map(Tick::from).max().unwrap_or(Tick::ZERO)
     }
 
+    /// When the last restart was that ended what ran, and left the pod where it was.
+    pub(crate) fn last_in_place(self) -> Option<Tick> {
+        [Rung::Containers, Rung::Pod].into_iter().filter_map(|rung| self.last(rung)).max()
+    }
+
     fn times(self, rung: Rung) -> impl Iterator<Item = Tick> + 'a {
         let of_rung = self.0.iter().filter(move |entry| entry.rung == rung);
         of_rung.flat_map(|entry| entry.at.iter().map(Tick::from))

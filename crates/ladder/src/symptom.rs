@@ -1,12 +1,14 @@
 //! How a pod fails, so far as two pods can be said to fail in the same way.
 
 use rekindle_types::held::Pod;
+use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
 
+use crate::attempts::Attempts;
 use crate::evidence;
 use crate::failures;
 use crate::no_sandbox::NO_SANDBOX_FOR;
-use crate::observation::{ContainerView, Course, PodView, Role};
+use crate::observation::{ContainerView, Course, End, PodView, Role};
 use crate::stability;
 
 /// How a pod fails: which container, and with what.
@@ -29,16 +31,23 @@ enum Sign {
 }
 
 /// How the pod fails now, if it does, and when it did last: the first container that does not start, or that failed inside the
-/// window and is not well again. A container that does not start has no time.
+/// window and is not well again. A container that does not start has no time. What the ladder's last restart in place has ended, as far as the
+/// pod's ledger tells, did not fail; while all containers are restarted at once, it may not be seen which one did.
 ///
 /// One that fails again and again is well when it has run for twice as long as the last time: replicas that all fail twenty seconds after
 /// their starts fail alike, and not one after the other by itself, whichever of them is looked at first.
-pub fn symptom_of(pod: &Pod, now: Tick, window: TickDuration) -> Option<(Symptom, Option<Tick>)> {
-    symptom_in(&PodView::of(pod), now, window)
+pub fn symptom_of(
+    pod: &Pod,
+    ledger: Option<&RestartLedgerStatus>,
+    now: Tick,
+    window: TickDuration,
+) -> Option<(Symptom, Option<Tick>)> {
+    symptom_in(&PodView::of(pod), ledger, now, window)
 }
 
 fn symptom_in(
     view: &PodView<'_>,
+    ledger: Option<&RestartLedgerStatus>,
     now: Tick,
     window: TickDuration,
 ) -> Option<(Symptom, Option<Tick>)> {
@@ -51,8 +60,12 @@ fn symptom_in(
         let symptom = Symptom { container: container.unwrap_or_default(), sign: Sign::NoSandbox };
         return Some((symptom, Some(since)));
     }
+    let restarted_at = ledger.and_then(|ledger| Attempts::of(ledger).last_in_place());
     let is_its_own = |container: &&ContainerView<'_>| {
-        !container.last_end.is_some_and(|end| view.ended_with_the_others(container, &end))
+        !container.last_end.is_some_and(|end| {
+            restarted_at.is_some_and(|at| was_ended_by_restart(&end, at))
+                || view.ended_with_the_others(container, &end)
+        })
     };
     view.containers.iter().filter(is_its_own).find_map(|container| {
         let (sign, at) = sign_of(container, now, window)?;
@@ -60,11 +73,19 @@ fn symptom_in(
     })
 }
 
+/// Whether this is the end of what ran when the ladder decided on a restart in place. Ends are told in whole seconds: one in the very second of the
+/// decision may have been what it was for, and what started in that second may have been started by it.
+fn was_ended_by_restart(end: &End<'_>, at: Tick) -> bool {
+    let second = Tick::from_secs(at.as_micros() / 1_000_000);
+    end.started_at.is_some_and(|started| started < second)
+        && end.finished_at.is_some_and(|finished| at < finished)
+}
+
 /// Whether the pod fails again and again, and not for the first time: it ended twice inside the window, or something keeps it from starting.
 /// One end is no proof of a sick node: a machine that boots anew, or loses its power, ends everything on it once.
 pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
     let view = PodView::of(pod);
-    let Some((symptom, _)) = symptom_in(&view, now, window) else { return false };
+    let Some((symptom, _)) = symptom_in(&view, None, now, window) else { return false };
     match symptom.sign {
         Sign::Waits { .. } | Sign::NoSandbox => true,
         Sign::Ended { .. } | Sign::EndedByNode { .. } => {

@@ -47,7 +47,7 @@ pub fn tried(pod: &Pod, ledger: &RestartLedgerStatus, now: Tick, window: TickDur
     let Some((rung, at)) = last else {
         return ledger.in_vain.map_or(Tried::Nothing, Tried::InVain);
     };
-    let symptom = symptom_of(pod, now, window);
+    let symptom = symptom_of(pod, Some(ledger), now, window);
     // Failures are told in whole seconds: one in the very second of the attempt may have been what it was for.
     let failed_again = symptom.as_ref().is_some_and(|(_, failed)| failed.is_some_and(|f| at < f));
     if failed_again || ledger.in_vain.is_some_and(|in_vain| in_vain >= rung) {

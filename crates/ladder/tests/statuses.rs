@@ -191,7 +191,7 @@ fn one_end_that_restarts_all_containers_is_one_failure() {
         said(&decision)
             .contains("\"trainer\" exited with 88 (a restart rule restarts all containers)")
     );
-    let symptom = format!("{:?}", symptom_of(&pod, at(104), TickDuration::from_secs(600)));
+    let symptom = format!("{:?}", symptom_of(&pod, None, at(104), TickDuration::from_secs(600)));
     assert!(symptom.contains("trainer"), "{symptom}");
 }
 
@@ -364,8 +364,9 @@ fn what_its_node_ended_fails_otherwise_than_what_was_killed_by_somebody_and_alik
             "exitCode": code, "reason": "Error", "message": message, "startedAt": time(10), "finishedAt": time(60),
         }});
         let web = (json!({"name": "web", "image": "app"}), status("web", 0, ended, json!({})));
-        let (symptom, _) = symptom_of(&pod("Always", &[web]), at(61), TickDuration::from_secs(600))
-            .expect("it has failed");
+        let (symptom, _) =
+            symptom_of(&pod("Always", &[web]), None, at(61), TickDuration::from_secs(600))
+                .expect("it has failed");
         symptom
     };
     let liveness = |said: &str| format!("Ended by its node: liveness probe failed (\"{said}\")");

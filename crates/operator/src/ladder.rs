@@ -142,7 +142,7 @@ impl Surroundings {
     ) -> Self {
         let status = ledger.and_then(|ledger| ledger.status.as_ref());
         let is_held = status.is_some_and(|status| status.held_rung.is_some());
-        let fails = || symptom_of(pod, now, policy.window).is_some();
+        let fails = || symptom_of(pod, status, now, policy.window).is_some();
         if pods::is_ready(pod) && !is_held && !fails() {
             return Self::default();
         }
@@ -151,7 +151,7 @@ impl Surroundings {
         Self {
             others: register.occupancy(now, &asker),
             crowd: register.crowd(now, &asker, granted),
-            peers: peers::of(view, pod, policy, now),
+            peers: peers::of(view, pod, status, policy, now),
             rollback: revisions::target_of(view, pod),
         }
     }

@@ -11,13 +11,19 @@ use rekindle_ladder::{
 use rekindle_types::held::Pod;
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::v1alpha1::{RestartLedger, Rung};
+use rekindle_types::v1alpha1::{RestartLedger, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration, nodes};
 
 /// What they do; nothing when the pod itself does not fail.
-pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
+pub(crate) fn of(
+    view: &View,
+    pod: &Pod,
+    ledger: Option<&RestartLedgerStatus>,
+    policy: &Policy,
+    now: Tick,
+) -> Peers {
     let window = policy.window;
-    let Some((own, _)) = symptom_of(pod, now, window) else { return Peers::default() };
+    let Some((own, _)) = symptom_of(pod, ledger, now, window) else { return Peers::default() };
     let node = match policy.step(Rung::Reschedule) {
         Some(_) => node_trouble(view, pod, now, window),
         None => None, // a ladder that cannot leave the node does not ask how it is
@@ -32,10 +38,18 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
     let (mut alike_elsewhere, mut well_elsewhere) = (false, false);
     let is_peer = |peer: &&Arc<Pod>| pods::is_active(peer) && Revision::of(peer) == revision;
     for peer in view.pods_of(&controller.uid).filter(is_peer) {
-        let symptom = symptom_of(peer, now, window);
-        let likeness = match &symptom {
-            Some((theirs, _)) if *theirs == own => Likeness::Alike,
-            Some(_) | None => Likeness::Other,
+        let ledger = peer.metadata.uid.as_deref().and_then(|uid| ledgers.get(uid));
+        let ledger = ledger.and_then(|ledger| ledger.status.as_ref());
+        let symptom = symptom_of(peer, ledger, now, window);
+        let tried = ledger.map_or(Tried::Nothing, |ledger| tried(peer, ledger, now, window));
+        let likeness = match (&symptom, &tried) {
+            (Some((theirs, _)), _) if *theirs == own => Likeness::Alike,
+            // it is being restarted, and nothing is seen of what it failed with
+            (None, Tried::Now(_)) if !pods::is_ready(peer) => Likeness::Alike,
+            (
+                Some(_) | None,
+                Tried::Nothing | Tried::Now(_) | Tried::Helped(_) | Tried::InVain(_),
+            ) => Likeness::Other,
         };
         peers.replicas += 1;
         let is_elsewhere = pods::node(peer).is_some() && pods::node(peer) != pods::node(pod);
@@ -48,11 +62,7 @@ pub(crate) fn of(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
                 well_elsewhere |= is_elsewhere && symptom.is_none() && pods::is_ready(peer);
             }
         }
-        let uid = peer.metadata.uid.as_deref().unwrap_or_default();
-        let Some(status) = ledgers.get(uid).and_then(|ledger| ledger.status.as_ref()) else {
-            continue;
-        };
-        match tried(peer, status, now, window) {
+        match tried {
             // what is tried on the pod itself is not waited for, nor taken for a proof
             Tried::Now(_) | Tried::Helped(_) if peer.metadata.uid == pod.metadata.uid => {}
             what @ (Tried::Nothing | Tried::Now(_) | Tried::Helped(_) | Tried::InVain(_)) => {
@@ -109,7 +119,7 @@ fn does_better(view: &View, node: &Node, now: Tick, window: TickDuration) -> boo
         return false;
     }
     let own = active_on(view, node.metadata.name.as_deref().unwrap_or_default());
-    let fails = |pod: &Pod| symptom_of(pod, now, window).is_some();
+    let fails = |pod: &Pod| symptom_of(pod, None, now, window).is_some();
     let is_proof = |pod: &&&Arc<Pod>| {
         let is_of_every_node = is_mirror(pod) || is_controlled_by(&pod.metadata, "DaemonSet");
         !is_of_every_node && pods::is_ready(pod) && !fails(pod)

@@ -15,9 +15,15 @@ fn ago(secs: u64) -> Tick {
 
 /// A pod whose container failed last, and has been running since, so many seconds ago.
 fn pod(failed: u64, running: Option<u64>) -> Pod {
+    started_pod(None, failed, running)
+}
+
+/// The same, of which may be known when that attempt had started.
+fn started_pod(started: Option<u64>, failed: u64, running: Option<u64>) -> Pod {
     let ended = ContainerStateTerminated {
         exit_code: 1,
         reason: Some("Error".to_owned()),
+        started_at: started.map(|secs| ago(secs).to_time()),
         finished_at: Some(ago(failed).to_time()),
         ..Default::default()
     };
@@ -72,6 +78,18 @@ fn a_trial_ends_with_a_failure_or_with_ten_seconds_of_running() {
         let what = tried(&pod(failed, running), &ledger, NOW, WINDOW);
         assert_eq!(what, expected, "failed {failed}, runs {running:?}, {rung} {attempted} ago");
     }
+}
+
+/// A proxy ran beside what failed, and takes its time to end when the pod is restarted for that.
+#[test]
+fn what_the_trial_itself_has_ended_is_no_proof_against_it() {
+    let ended_at = |started: u64, finished: u64| {
+        let proxy = started_pod(Some(started), finished, None);
+        tried(&proxy, &ledger(Rung::Pod, ago(20), None), NOW, WINDOW)
+    };
+    assert!(matches!(ended_at(90, 15), Tried::Now(_)), "it ran when the pod was to be restarted");
+    assert_eq!(ended_at(20, 15), Tried::InVain(Rung::Pod), "it may have been started by that");
+    assert_eq!(ended_at(18, 15), Tried::InVain(Rung::Pod));
 }
 
 /// It failed twenty seconds after its start: ten seconds of running prove nothing.

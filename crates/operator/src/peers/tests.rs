@@ -88,6 +88,15 @@ fn view(objects: impl IntoIterator<Item = Object>) -> View {
     view
 }
 
+/// For a pod with the ledger that is among the objects.
+fn look_at(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
+    let uid = pod.metadata.uid.as_deref().unwrap();
+    let controller = owners::controller_of(&pod.metadata);
+    let ledgers = controller.map(|controller| ledgers_by_pod(view, &controller.uid));
+    let ledger = ledgers.as_ref().and_then(|ledgers| ledgers.get(uid));
+    of(view, pod, ledger.and_then(|ledger| ledger.status.as_ref()), policy, now)
+}
+
 #[test]
 fn replicas_that_fail_alike_are_counted_and_others_are_not() {
     let failing = pod("a", "web", "n1", Does::Fails(1, 5));
@@ -103,12 +112,12 @@ fn replicas_that_fail_alike_are_counted_and_others_are_not() {
         ]
         .map(Object::from),
     );
-    let peers = of(&view, &failing, &policy(&["Pod"]), NOW);
+    let peers = look_at(&view, &failing, &policy(&["Pod"]), NOW);
     assert_eq!((peers.replicas, peers.failing_alike), (6, 3));
     assert_eq!(peers.revision, "ReplicaSet web");
     assert_eq!((peers.tried, peers.trial, peers.helped), (None, None, None));
     let well = pod("d", "web", "n2", Does::Runs);
-    assert_eq!(of(&view, &well, &policy(&["Pod"]), NOW), Peers::default(), "it does not fail");
+    assert_eq!(look_at(&view, &well, &policy(&["Pod"]), NOW), Peers::default(), "it does not fail");
 }
 
 /// Each of them fails some twenty seconds after its start, again and again. Which of them does so first is a matter of milliseconds.
@@ -123,7 +132,7 @@ fn replicas_that_fail_again_and_again_fail_alike_until_they_have_outlived_their_
     let failing = pod("a", "web", "n1", Does::Fails(1, 0));
     let alike = |b: Pod, c: Pod| {
         let objects = [Object::from(failing.clone()), b.into(), c.into()];
-        of(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike
+        look_at(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike
     };
     assert_eq!(alike(ran("b", 20, 20), ran("c", 20, 39)), 3);
     assert_eq!(alike(ran("b", 20, 40), ran("c", 1, 10)), 1, "they are well");
@@ -138,7 +147,7 @@ fn what_was_tried_on_one_replica_is_known_to_the_others() {
         let peer = pod("b", "web", "n2", peer);
         let objects =
             [Object::from(failing.clone()), peer.into(), ledger("b", "web", tried).into()];
-        of(&view(objects), &failing, &policy(&["Pod"]), NOW)
+        look_at(&view(objects), &failing, &policy(&["Pod"]), NOW)
     };
     let on_trial = look(Does::RunsAgain { failed: 30, since: 4 }, 20);
     assert_eq!(on_trial.trial.as_ref().map(|trial| trial.pod.as_str()), Some("b"));
@@ -147,11 +156,37 @@ fn what_was_tried_on_one_replica_is_known_to_the_others() {
     assert_eq!(look(Does::Fails(2, 10), 20).tried, None, "what failed in another way is no proof");
 }
 
+/// Three replicas fail within a second. All containers of the first are being restarted, so that it is not seen which of them failed; the third
+/// has failed once, and has been running for twenty seconds.
+#[test]
+fn a_replica_that_is_being_restarted_counts_with_those_that_fail_until_it_is_ready() {
+    let failing = pod("a", "web", "n1", Does::Fails(1, 0));
+    let look = |ready: &str| {
+        let mut first = pod_value("b", "web", "n2", Does::Fails(1, 1));
+        first["status"]["conditions"] = json!([
+            {"type": "Ready", "status": ready},
+            {"type": "AllContainersRestarting", "status": "True", "lastTransitionTime": ago(1)},
+        ]);
+        let third = pod("c", "web", "n2", Does::RunsAgain { failed: 21, since: 20 });
+        let objects = [
+            Object::from(failing.clone()),
+            typed::<Pod>(first).into(),
+            third.into(),
+            ledger("b", "web", 1).into(),
+        ];
+        look_at(&view(objects), &failing, &policy(&["Pod"]), NOW)
+    };
+    let restarting = look("False");
+    assert_eq!((restarting.replicas, restarting.failing_alike), (3, 2));
+    assert!(restarting.trial.is_some());
+    assert_eq!(look("True").failing_alike, 1);
+}
+
 #[test]
 fn what_is_tried_on_the_pod_itself_is_not_waited_for() {
     let failing = pod("a", "web", "n1", Does::Fails(1, 25));
     let view = view([Object::from(failing.clone()), ledger("a", "web", 20).into()]);
-    assert_eq!(of(&view, &failing, &policy(&["Pod"]), NOW).trial, None);
+    assert_eq!(look_at(&view, &failing, &policy(&["Pod"]), NOW).trial, None);
 }
 
 /// A node that takes pods.
@@ -183,7 +218,7 @@ fn a_node_is_in_trouble_when_most_of_its_pods_fail_of_two_workloads_and_another_
         ];
         let nodes = [node("n1"), node("n2")].map(Object::from);
         let objects = pods.map(Object::from).into_iter().chain(nodes);
-        of(&view(objects), &failing, &policy(rungs), NOW).node
+        look_at(&view(objects), &failing, &policy(rungs), NOW).node
     };
     let leaves = ["Pod", "Reschedule"];
     let trouble = NodeTrouble { name: "n1".to_owned(), pods: 3, failing: 2 };
@@ -200,7 +235,7 @@ fn a_node_that_runs_nothing_or_takes_nothing_does_not_do_better() {
         let pods = [failing.clone(), pod("b", "api", "n1", Does::Fails(3, 5))].map(Object::from);
         let nodes = [Some(node("n1")), other].into_iter().flatten().map(Object::from);
         let objects = pods.into_iter().chain(nodes).chain(on_it.map(Object::from));
-        of(&view(objects), &failing, &policy(&["Reschedule"]), NOW).node.is_some()
+        look_at(&view(objects), &failing, &policy(&["Reschedule"]), NOW).node.is_some()
     };
     let calm = || Some(pod("c", "calm", "n2", Does::Runs));
     let (mut not_ready, mut cordoned) = (node("n2"), node("n2"));
@@ -239,7 +274,7 @@ fn one_end_of_each_pod_is_no_sick_node_for_a_machine_that_boots_ends_all() {
         let objects = [own.clone(), other, pod("c", "calm", "n2", Does::Runs)].map(Object::from);
         let nodes = [node("n1"), node("n2")].map(Object::from);
         let peers =
-            of(&view(objects.into_iter().chain(nodes)), &own, &policy(&["Reschedule"]), NOW);
+            look_at(&view(objects.into_iter().chain(nodes)), &own, &policy(&["Reschedule"]), NOW);
         peers.node.is_some()
     };
     assert!(!look(rebooted("a", "web", 1), rebooted("b", "api", 1)), "their first end");
@@ -269,7 +304,7 @@ fn a_node_is_not_left_when_the_revision_fails_alike_elsewhere_and_is_well_nowher
         let objects = pods.into_iter().chain(replicas).map(Object::from);
         let nodes = ["n1", "n2", "n3"].map(node).map(Object::from);
         let view = view(objects.chain(nodes));
-        let peers = of(&view, &own, &policy(&["Pod", "Reschedule"]), NOW);
+        let peers = look_at(&view, &own, &policy(&["Pod", "Reschedule"]), NOW);
         assert_eq!(
             peers.node.is_some(),
             expected,
@@ -288,7 +323,7 @@ fn a_dependency_that_is_down_is_no_sick_node_where_one_node_is_less_crowded() {
         pods.chain(["c", "d"].map(|name| pod(name, "calm", "n3", Does::Runs))).collect();
     let objects = pods.iter().cloned().map(Object::from);
     let view = view(objects.chain(["n1", "n2", "n3"].map(node).map(Object::from)));
-    let peers = of(&view, &pods[0], &policy(&["Pod", "Reschedule"]), NOW);
+    let peers = look_at(&view, &pods[0], &policy(&["Pod", "Reschedule"]), NOW);
     assert_eq!((peers.replicas, peers.failing_alike, peers.node), (3, 3, None));
 }
 
@@ -303,7 +338,7 @@ fn of_a_controller_with_several_revisions_only_pods_of_the_same_one_are_peers() 
         let new = [at(0, "new", fails), at(1, "new", fails), at(2, "new", fails)];
         let old = (3..10).map(|number| at(number, "old", Does::Runs));
         let view = view(new.iter().cloned().chain(old).map(Object::from));
-        let peers = of(&view, &new[0], &policy(&["Pod"]), NOW);
+        let peers = look_at(&view, &new[0], &policy(&["Pod"]), NOW);
         assert_eq!((peers.replicas, peers.failing_alike), (3, 3), "{kind}");
         assert_eq!(peers.revision, format!("{kind} {name} at revision new"));
     }
@@ -331,7 +366,7 @@ fn where_nothing_marks_the_template_only_pods_of_the_same_one_are_peers() {
         let new = [at(0, "new", fails), at(1, "new", fails), resized];
         let old = (3..10).map(|number| at(number, "old", Does::Runs));
         let view = view(new.iter().cloned().chain(old).map(Object::from));
-        let peers = of(&view, &new[0], &policy(&["Pod"]), NOW);
+        let peers = look_at(&view, &new[0], &policy(&["Pod"]), NOW);
         assert_eq!((peers.replicas, peers.failing_alike), (3, 3), "{kind}");
         assert_eq!(peers.revision, format!("{kind} web with the same template"));
     }
@@ -346,7 +381,7 @@ fn all_pods_that_a_job_has_at_work_are_peers_and_have_nothing_to_go_back_to() {
         pod.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
     }
     let view = view(failing.iter().cloned().chain(done).map(Object::from));
-    let peers = of(&view, &failing[0], &policy(&["Recreate", "Rollback"]), NOW);
+    let peers = look_at(&view, &failing[0], &policy(&["Recreate", "Rollback"]), NOW);
     assert_eq!((peers.replicas, peers.failing_alike), (3, 3));
     assert_eq!(peers.revision, "Job web");
     assert_eq!(crate::revisions::target_of(&view, &failing[0]), None);
@@ -383,7 +418,7 @@ fn a_pod_without_a_sandbox_fails_and_its_node_is_asked_what_is_wrong_with_it() {
         let (web, api) = (waits("web", secs), waits("api", 3_000));
         let pods = [web.clone(), api, pod("calm", "calm", "n2", Does::Runs)].map(Object::from);
         let nodes = [node("n1", ready, network), node("n2", "True", "False")];
-        of(&view(pods.into_iter().chain(nodes)), &web, &policy(&["Reschedule"]), NOW)
+        look_at(&view(pods.into_iter().chain(nodes)), &web, &policy(&["Reschedule"]), NOW)
     };
     let trouble = NodeTrouble { name: "n1".to_owned(), pods: 2, failing: 2 };
     for (ready, network, says) in [

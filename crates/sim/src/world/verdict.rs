@@ -200,8 +200,8 @@ impl World {
         let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
         let name = NamespacedName::new(namespace, restart.spec.pod_name.as_str());
         let Some(pod) = self.server.pod(&name) else { return false };
-        let is_bound =
-            restart.spec.rung() == Rung::Reschedule && (self.nodes.len() == 1 || has_claim(&pod));
+        let is_bound = restart.spec.rung() == Rung::Reschedule
+            && (self.nodes.len() == 1 || has_claim(&pod) || is_for_one_node(&pod));
         is_bound || self.is_forbidden(&pod)
     }
 
@@ -361,6 +361,16 @@ fn count_of(avoided: &str) -> usize {
 /// When it was made, as the API's clock had it.
 fn created(object: &Object) -> Tick {
     object.meta().creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
+}
+
+/// Whether it may be on one node only: a DaemonSet made it, which may be gone since.
+fn is_for_one_node(pod: &Pod) -> bool {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let of_node = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    let required =
+        of_node.and_then(|of| of.required_during_scheduling_ignored_during_execution.as_ref());
+    let mut terms = required.iter().flat_map(|required| &required.node_selector_terms);
+    terms.any(|term| term.match_fields.iter().flatten().any(|field| field.key == "metadata.name"))
 }
 
 /// Whether its volume keeps it where it is.
