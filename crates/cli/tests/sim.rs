@@ -102,6 +102,25 @@ fn a_bad_scenario_gets_one_clear_error_with_the_path_of_the_field() {
 }
 
 #[test]
+fn what_the_command_line_says_of_nodes_is_refused_by_its_flag() {
+    let scenario =
+        "spec: {for: 1h, nodes: 2, behaviours: [{nodes: [node-1], exits: {code: 1, after: 1s}}]}";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.yaml");
+    let pod =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}";
+    let head = "apiVersion: rekindle.dev/v1alpha1\nkind: Scenario";
+    std::fs::write(&file, format!("{head}\n{scenario}\n---\n{pod}\n")).unwrap();
+    for (nodes, expected) in [
+        ("0", "rekindle: --nodes: give 1 to 1000\n"),
+        ("1", "rekindle: --nodes: spec.behaviours[0].nodes[0]: the nodes are node-0 to node-0\n"),
+    ] {
+        let output = sim(&[file.to_str().unwrap(), "--nodes", nodes]);
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+    }
+}
+
+#[test]
 fn a_report_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_none() {
     let play = |stdout: Stdio| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_rekindle"));

@@ -163,14 +163,14 @@ impl Scenario {
         Ok(())
     }
 
-    /// Plays it on more or fewer nodes than the scenario says.
+    /// Plays it on more or fewer nodes than the scenario says, because `who` says so.
     ///
     /// # Errors
     /// When there are too many or none, or when a node that the scenario names is not among them.
-    pub fn set_nodes(&mut self, nodes: usize) -> Result<(), SimError> {
-        check_nodes("spec.nodes", nodes)?;
+    pub fn set_nodes(&mut self, who: &str, nodes: usize) -> Result<(), SimError> {
+        check_nodes(who, nodes)?;
         self.script.nodes = nodes;
-        self.check()
+        self.check().map_err(|error| wrong(who, &error.to_string()))
     }
 
     /// Refuses what cannot be played, by the path of the field.
@@ -404,7 +404,7 @@ mod tests {
         let error = made("node-2").expect_err("there is none").to_string();
         assert_eq!(error, "Node \"node-2\": metadata.name: the nodes are node-0 to node-1");
         let mut fits = made("node-1").expect("there is one");
-        assert!(fits.set_nodes(1).is_err(), "there is none any more");
+        assert!(fits.set_nodes("--nodes", 1).is_err(), "there is none any more");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
         scenario.set_duration("--for", TickDuration::from_micros(micros))?;
     }
     if let Some(nodes) = args.nodes {
-        scenario.set_nodes(nodes).context("--nodes")?;
+        scenario.set_nodes("--nodes", nodes)?;
     }
     let mut policies = match args.ladder.is_empty() {
         true => vec![Policy::AsWritten],

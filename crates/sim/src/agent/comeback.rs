@@ -22,7 +22,7 @@ impl PodOnNode {
     ) {
         if clock != self.clock {
             // how long something has waited nobody can say any more
-            self.graces.forget_all();
+            self.graces.clock_was_set(clock.shows(now));
             self.hooks.clock_was_set();
             self.pauses.clock_was_set();
         }

@@ -96,8 +96,15 @@ impl Graces {
         self.asked.remove(key);
     }
 
-    /// How long something has waited nobody can say any more: who was asked keeps a deadline that the clock shows no more. Who was not
-    /// has all of his grace still to come.
+    /// How long something has waited nobody can say any more: who was asked keeps a deadline that the clock shows no more. Those that end together
+    /// are taken to begin now: who was not asked yet has what is left from here on.
+    pub(super) fn clock_was_set(&mut self, now: Tick) {
+        self.asked.clear();
+        self.by_rule = None;
+        self.begun = self.begun.map(|_| now);
+    }
+
+    /// Nothing runs any more.
     pub(super) fn forget_all(&mut self) {
         self.asked.clear();
         (self.begun, self.by_rule) = (None, None);
@@ -192,6 +199,19 @@ mod tests {
         let early = graces.ended(at(63_000), &pod, &key("proxy"), true);
         let (had, grace) = (TickDuration::from_secs(3), TickDuration::from_secs(30));
         assert_eq!(early, Some(Early { had, grace }));
+    }
+
+    #[test]
+    fn after_the_clock_was_set_a_sidecar_has_what_is_left_from_then_on() {
+        for (killed, is_early) in [(50_999, true), (51_000, false)] {
+            let (pod, mut graces) = (pod(), Graces::of(&pod()));
+            graces.signal(at(80_000), &key("app"));
+            graces.clock_was_set(at(21_000));
+            assert_eq!(graces.ended(at(21_008), &pod, &key("app"), false), None);
+            graces.signal(at(21_008), &key("proxy"));
+            let early = graces.ended(at(killed), &pod, &key("proxy"), true);
+            assert_eq!(early.is_some(), is_early, "{killed}");
+        }
     }
 
     #[test]
