@@ -1,5 +1,7 @@
 //! How a pod fails, so far as two pods can be said to fail in the same way.
 
+use std::cmp::Ordering;
+
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
@@ -61,24 +63,48 @@ fn symptom_in(
         return Some((symptom, Some(since)));
     }
     let restarted_at = ledger.and_then(|ledger| Attempts::of(ledger).last_in_place());
-    let is_its_own = |container: &&ContainerView<'_>| {
-        !container.last_end.is_some_and(|end| {
-            restarted_at.is_some_and(|at| was_ended_by_restart(&end, at))
-                || view.ended_with_the_others(container, &end)
-        })
+    let by_restart = |container: &ContainerView<'_>| {
+        let end = container.last_end?;
+        let by_rule = view.ended_with_the_others(container, &end).then_some(Sure::Yes);
+        by_rule.or_else(|| ended_by_restart(&end, restarted_at?))
     };
-    view.containers.iter().filter(is_its_own).find_map(|container| {
+    let of = |container: &ContainerView<'_>| {
         let (sign, at) = sign_of(container, now, window)?;
         Some((Symptom { container: container.name.to_owned(), sign }, at))
-    })
+    };
+    let mut in_doubt = None;
+    for container in &view.containers {
+        match by_restart(container) {
+            Some(Sure::Yes) => {}
+            Some(Sure::No) => in_doubt = in_doubt.or_else(|| of(container)),
+            None => {
+                if let Some(found) = of(container) {
+                    return Some(found);
+                }
+            }
+        }
+    }
+    in_doubt
 }
 
-/// Whether this is the end of what ran when the ladder decided on a restart in place. Ends are told in whole seconds: one in the very second of the
-/// decision may have been what it was for, and what started in that second may have been started by it.
-fn was_ended_by_restart(end: &End<'_>, at: Tick) -> bool {
+/// Whether something is known, or may be otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sure {
+    Yes,
+    No,
+}
+
+/// Whether this is the end of what ran when the ladder decided on a restart in place. Ends are told in whole seconds: of those in the very second of
+/// the decision one is what it was for, and those by SIGTERM or SIGKILL may be the restart's. What started in that second may have been started by it.
+fn ended_by_restart(end: &End<'_>, at: Tick) -> Option<Sure> {
     let second = Tick::from_secs(at.as_micros() / 1_000_000);
-    end.started_at.is_some_and(|started| started < second)
-        && end.finished_at.is_some_and(|finished| at < finished)
+    let finished = end.finished_at.filter(|_| end.started_at.is_some_and(|at| at < second))?;
+    let is_signalled = matches!(end.exit_code, 137 | 143) && end.reason == "Error";
+    match finished.cmp(&second) {
+        Ordering::Greater => Some(Sure::Yes),
+        Ordering::Equal => is_signalled.then_some(Sure::No),
+        Ordering::Less => None,
+    }
 }
 
 /// Whether the pod fails again and again, and not for the first time: it ended twice inside the window, or something keeps it from starting.

@@ -182,6 +182,34 @@ fn a_replica_that_is_being_restarted_counts_with_those_that_fail_until_it_is_rea
     assert_eq!(look("True").failing_alike, 1);
 }
 
+/// Its proxy, which comes first in its spec, was ended by the restart in the second in which the app failed.
+#[test]
+fn a_replica_that_was_restarted_shows_what_failed_and_not_what_the_restart_has_ended() {
+    let alike = |proxy_exit: i32| {
+        let mut restarted = pod_value("b", "web", "n2", Does::RunsAgain { failed: 20, since: 19 });
+        let container = &mut restarted["status"]["containerStatuses"][0];
+        container["lastState"]["terminated"]["startedAt"] = ago(80);
+        let mut proxy = container.clone();
+        proxy["name"] = json!("proxy");
+        let ended = json!({"exitCode": proxy_exit, "reason": "Error", "startedAt": ago(500), "finishedAt": ago(20)});
+        proxy["lastState"]["terminated"] = ended;
+        restarted["status"]["containerStatuses"].as_array_mut().unwrap().insert(0, proxy);
+        let containers =
+            json!([{"name": "proxy", "image": "proxy"}, {"name": "app", "image": "app"}]);
+        restarted["spec"]["containers"] = containers;
+        let mut ledger = ledger("b", "web", 20);
+        let attempts = ledger.status.as_mut().and_then(|status| status.attempts.as_mut()).unwrap();
+        let at = NOW - TickDuration::from_millis(19_400);
+        attempts[0].at = vec![at.to_micro_time()];
+        let failing = pod("a", "web", "n1", Does::Fails(1, 0));
+        let objects =
+            [Object::from(failing.clone()), typed::<Pod>(restarted).into(), ledger.into()];
+        look_at(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike
+    };
+    assert_eq!([143, 137].map(alike), [2, 2]);
+    assert_eq!(alike(3), 1, "the proxy failed, and comes first");
+}
+
 #[test]
 fn what_is_tried_on_the_pod_itself_is_not_waited_for() {
     let failing = pod("a", "web", "n1", Does::Fails(1, 25));
