@@ -9,10 +9,11 @@ use crate::budget::{self, Room};
 use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
 use crate::decide::{Decider, Stuck};
-use crate::draft::{self, EXHAUSTED, Holds, RECOVERED};
+use crate::draft::{EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
 use crate::failures::{Excuse, Failure, Part, Started};
 use crate::policy::Step;
+use crate::seen::cut;
 use crate::sentence::{self, Quotes, Story};
 use crate::{Peers, Severity, Situation, Trial, limits, stability};
 
@@ -388,7 +389,7 @@ impl<'a> Decider<'a> {
 
     /// Said once: what keeps a container from starting is a state and no event.
     pub(crate) fn hold_stuck(&mut self, message: &str) {
-        let is_new = self.draft.ledger.message.as_deref() != Some(draft::cut(message));
+        let is_new = self.draft.ledger.message.as_deref() != Some(cut(message));
         if is_new && !self.is_exhausted() {
             self.draft.hold(HoldReason::Futile, message);
             self.draft.tell(Severity::Warning, LADDER_HOLD, message);

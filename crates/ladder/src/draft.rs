@@ -7,13 +7,8 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
-use crate::seen::seen_at;
+use crate::seen::{DECISIONS_MAX, cut, seen_at};
 use crate::{Action, Decision, LadderEvent, Policy, Severity};
-
-/// Decisions kept.
-pub(crate) const DECISIONS_MAX: usize = 32;
-/// Bytes of a message or a reason.
-const TEXT_BYTES_MAX: usize = 1024;
 
 /// Set while every rung was tried in vain.
 pub(crate) const EXHAUSTED: &str = "Exhausted";
@@ -229,11 +224,6 @@ impl Draft {
         }
         self.ledger.conditions.take_if(|conditions| conditions.is_empty());
     }
-}
-
-/// At a letter's border.
-pub(crate) fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
 #[cfg(test)]

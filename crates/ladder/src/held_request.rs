@@ -13,7 +13,8 @@ use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, Rung};
 use crate::attempts::Attempts;
 use crate::choice::{Turn, choose};
 use crate::decide::Decider;
-use crate::draft::{self, EXHAUSTED};
+use crate::draft::EXHAUSTED;
+use crate::seen::cut;
 use crate::{Situation, sentence};
 
 impl<'a> Decider<'a> {
@@ -23,7 +24,7 @@ impl<'a> Decider<'a> {
             let rung = request.spec.rung();
             let name = request.metadata.name.as_deref().unwrap_or_default();
             let message = sentence::held_request(rung, name, why);
-            if self.draft.ledger.message.as_deref() != Some(draft::cut(&message)) {
+            if self.draft.ledger.message.as_deref() != Some(cut(&message)) {
                 self.draft.hold(HoldReason::Eviction, &message);
             }
         } else if self.requests.replacing().is_none() {

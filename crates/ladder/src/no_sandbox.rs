@@ -14,8 +14,9 @@ use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
 use crate::decide::Decider;
 use crate::failures::{Failure, Part};
+use crate::seen::cut;
 use crate::sentence::{self, Quotes, Story};
-use crate::{Situation, draft, evidence};
+use crate::{Situation, evidence};
 
 /// A pod that has had no sandbox for so long gets none on its node.
 pub(crate) const NO_SANDBOX_FOR: TickDuration = TickDuration::from_secs(600);
@@ -94,7 +95,7 @@ impl Decider<'_> {
     fn hold_once(&mut self, message: &str) {
         self.draft.wake(self.situation.now + NO_SANDBOX_FOR);
         let ledger = &self.draft.ledger;
-        let is_told = ledger.message.as_deref() == Some(draft::cut(message))
+        let is_told = ledger.message.as_deref() == Some(cut(message))
             && ledger.held_by == Some(HoldReason::Revision);
         if !is_told {
             self.hold_common(message);

@@ -10,8 +10,10 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::validation::names;
 
-use crate::draft::{DECISIONS_MAX, cut};
-
+/// Decisions kept.
+pub(crate) const DECISIONS_MAX: usize = 32;
+/// Bytes of a message or a reason.
+const TEXT_BYTES_MAX: usize = 1024;
 /// Attempts of a rung that are kept: as many as a ladder may allow.
 const ATTEMPTS_MAX: usize = 1_000;
 /// Conditions that are kept. The ladder has two.
@@ -117,6 +119,11 @@ fn conditions_of(conditions: &[Condition]) -> Vec<Condition> {
 /// A PodRestart may be called this. Another request would be refused each time that it is made.
 fn is_name(name: &str) -> bool {
     names::dns_subdomain(name).is_empty()
+}
+
+/// At a letter's border.
+pub(crate) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
 #[cfg(test)]

@@ -342,3 +342,14 @@ impl Server {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The segments of a path after group and version; none when it is of no group.
+fn below_version(path: &str) -> Vec<&str> {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    let group_and_version = match segments.next() {
+        Some("api") => 1,
+        Some("apis") => 2,
+        Some(_) | None => return Vec::new(),
+    };
+    segments.skip(group_and_version).collect()
+}

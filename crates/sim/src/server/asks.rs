@@ -12,7 +12,7 @@ use rekindle_operator::{Status, Transport, stored_from_json};
 use serde_json::{Value, json};
 
 use super::deletions::{deletes_many, list_of_before};
-use super::{Answered, Inner, Power, Server};
+use super::{Answered, Inner, Power, Server, below_version};
 use crate::kinds;
 use crate::known_bugs::KnownBug;
 
@@ -220,17 +220,6 @@ fn is_question(request: &Request) -> bool {
 /// Whether a path is one of Events: its resource says so, and not a name that begins in the same way.
 fn is_of_events(path: &str) -> bool {
     matches!(below_version(path).as_slice(), ["namespaces", _, "events", ..] | ["events", ..])
-}
-
-/// The segments of a path after group and version; none when it is of no group.
-pub(super) fn below_version(path: &str) -> Vec<&str> {
-    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-    let group_and_version = match segments.next() {
-        Some("api") => 1,
-        Some("apis") => 2,
-        Some(_) | None => return Vec::new(),
-    };
-    segments.skip(group_and_version).collect()
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use rekindle_api::{Outcome, Request};
 use rekindle_store::Batch;
 use serde_json::{Value, json};
 
-use super::asks::below_version;
-use super::{Inner, Power, Server};
+use super::{Inner, Power, Server, below_version};
 use crate::kinds;
 use crate::told::Told;
 
