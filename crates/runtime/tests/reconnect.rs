@@ -426,3 +426,23 @@ fn a_shim_that_is_stopped_is_taken_away_all_the_same() {
     world.block(world.rt().settled());
     assert!(world.block(world.rt().snapshot()).unwrap().is_empty());
 }
+
+/// Nobody could end what it holds otherwise: its pod would be terminating for ever.
+#[test]
+fn a_container_whose_shim_is_stopped_is_killed_with_all_of_its_sandbox() {
+    let world = World::new();
+    let info = world.run_sandbox();
+    let web = world.shell("web", 0, "sleep 100");
+    let pids = [&web, &world.shell("other", 0, "sleep 100")].map(|spec| world.start(spec).pid);
+    let [shim, web_process, other_process] = [info.pid, pids[0], pids[1]].map(pidfd);
+    let pid = Pid::from_raw(i32::try_from(info.pid).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    world.block(world.rt().signal_container(&web.key, StopSignal::Kill)).unwrap();
+    wait_for_end(&web_process);
+    wait_for_end(&other_process);
+    assert_eq!(world.snapshot().state, SandboxState::NotReady);
+    world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
+    wait_for_end(&shim);
+    world.block(world.rt().settled());
+    assert!(world.block(world.rt().snapshot()).unwrap().is_empty());
+}

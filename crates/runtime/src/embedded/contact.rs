@@ -68,13 +68,13 @@ pub(crate) async fn dial(
     for _ in 0..DIALS_MAX {
         let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
         let link = follow(shared, sandbox.into(), socket).ok()?;
-        match tokio::time::timeout(ANSWER_TIME, link.call(Request::State)).await {
-            Ok(Ok(Answer::State(state))) => return Some((link, state)),
+        match ask(&link, Request::State).await {
+            Ok(Answer::State(state)) => return Some((link, state)),
             // It was there just now: if it has died, there is nobody to connect to the next time.
-            Ok(Err(CallError::Gone)) => {}
-            Ok(Ok(Answer::Done | Answer::Created(_) | Answer::Started { .. }))
-            | Ok(Err(CallError::Refused(_))) => return None,
-            Err(_elapsed) => {
+            Err(CallError::Gone) => {}
+            Ok(Answer::Done | Answer::Created(_) | Answer::Started { .. })
+            | Err(CallError::Refused(_)) => return None,
+            Err(CallError::Silent(_)) => {
                 let pod = &sandbox.key.pod;
                 tracing::warn!(%pod, "a shim does not answer: its sandbox is taken for dead");
                 return None;
@@ -84,17 +84,42 @@ pub(crate) async fn dial(
     None
 }
 
-/// Asks a shim that may be stuck.
+/// Asks a shim that may be stuck for what it does at once.
 pub(crate) async fn ask(link: &Link, request: Request) -> Result<Answer, CallError> {
-    tokio::time::timeout(ANSWER_TIME, link.call(request)).await.unwrap_or(Err(CallError::Gone))
+    link.call_within(request, ANSWER_TIME).await
+}
+
+/// The same of the shim of a sandbox that is ready. One that does not answer is dialled anew, and when it is silent then, too, its sandbox is taken
+/// for dead and all in it is killed: nobody could end it otherwise.
+pub(crate) async fn insist(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    link: &Link,
+    request: Request,
+) -> Result<Answer, CallError> {
+    let answer = ask(link, request).await;
+    if let Err(CallError::Silent(_)) = answer {
+        let _gate = sandbox.gate.lock().await;
+        if sandbox.link().is_some_and(|now| now.is_same(link)) {
+            dial_again(shared, sandbox).await;
+        }
+        if sandbox.link().is_none() {
+            return Err(CallError::Gone);
+        }
+    }
+    answer
 }
 
 /// A socket closed: the shim died, or dropped an agent that was too slow for it, or the sandbox has another link already.
 async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
     let _gate = sandbox.gate.lock().await;
-    if !sandbox.is_out_of_touch() {
-        return;
+    if sandbox.is_out_of_touch() {
+        dial_again(shared, sandbox).await;
     }
+}
+
+/// Finds the shim again, or takes the sandbox for dead. Its caller holds the sandbox's gate.
+async fn dial_again(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
     if let Some((link, state)) = dial(shared, sandbox).await {
         sandbox.relink(link);
         sandbox.catch_up(&state.containers);

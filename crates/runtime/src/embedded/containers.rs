@@ -17,7 +17,7 @@ use super::link::{Awaited, CallError, Link};
 use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
 use super::sandbox::{Container, Sandbox};
-use super::{Shared, blocking, janitor};
+use super::{Shared, blocking, contact, janitor};
 use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
 use crate::runtime::{CreatedContainer, MadeContainer, StartedContainer, StopSignal};
@@ -38,9 +38,9 @@ fn refused(key: &ContainerKey, operation: &'static str, error: CallError) -> Run
             FailureKind::Setup | FailureKind::State => failed(key, operation, problem),
         },
         // whether it was done nobody knows
-        CallError::Gone => RuntimeError::Unavailable {
+        error @ (CallError::Gone | CallError::Silent(_)) => RuntimeError::Unavailable {
             operation: "ask a shim",
-            source: Box::new(failed(key, operation, CallError::Gone)),
+            source: Box::new(failed(key, operation, error)),
         },
     }
 }
@@ -161,7 +161,7 @@ async fn made(
             match error {
                 CallError::Refused(_) => clear(shared, &home.sandbox, &home.slot),
                 // nobody knows how far it is: its root may be in use
-                CallError::Gone => {}
+                CallError::Gone | CallError::Silent(_) => {}
             }
             Err(refused(&record.key, CREATE, error))
         }
@@ -360,14 +360,17 @@ pub(crate) async fn signal(
         StopSignal::Number(number) => number,
     };
     let Some(link) = sandbox.link() else { return Ok(()) };
-    match link.call(Request::Signal { slot: slot.clone(), signal }).await {
+    let asked = Request::Signal { slot: slot.clone(), signal };
+    match contact::insist(shared, &sandbox, &link, asked).await {
         Ok(_) => {
             sandbox.note_signal(&slot);
             Ok(())
         }
         // Without its shim it does not live either.
         Err(CallError::Gone) => Ok(()),
-        Err(error @ CallError::Refused(_)) => Err(refused(key, "signal", error)),
+        Err(error @ (CallError::Refused(_) | CallError::Silent(_))) => {
+            Err(refused(key, "signal", error))
+        }
     }
 }
 
@@ -381,9 +384,12 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &ContainerKey) -> Result<(
         return Ok(());
     }
     if let Some(link) = sandbox.link() {
-        match link.call(Request::Remove { slot: slot.clone() }).await {
+        let asked = Request::Remove { slot: slot.clone() };
+        match contact::insist(shared, &sandbox, &link, asked).await {
             Ok(_) | Err(CallError::Gone) => {}
-            Err(error @ CallError::Refused(_)) => return Err(refused(key, "remove", error)),
+            Err(error @ (CallError::Refused(_) | CallError::Silent(_))) => {
+                return Err(refused(key, "remove", error));
+            }
         }
     }
     clear(shared, &sandbox, &slot);

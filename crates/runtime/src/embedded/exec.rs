@@ -30,7 +30,7 @@ pub(crate) fn refused(key: &ContainerKey, error: CallError) -> RuntimeError {
             FailureKind::Config => RuntimeError::Config { key: key.clone(), problem },
             FailureKind::State | FailureKind::Setup => failed(key, problem),
         },
-        CallError::Gone => failed(key, CallError::Gone),
+        error @ (CallError::Gone | CallError::Silent(_)) => failed(key, error),
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rekindle_shim::frame;
 use rekindle_shim::protocol::{
@@ -22,10 +23,16 @@ pub(crate) enum CallError {
     /// The shim said no.
     #[error("{}", .0.problem)]
     Refused(Failure),
-    /// The shim is gone, or does not answer.
+    /// The shim is gone, or is taken for dead.
     #[error("the sandbox's shim is gone")]
     Gone,
+    /// It has not answered in this time, and may still do what it was asked for.
+    #[error("the sandbox's shim has not answered for {} s", .0.as_secs())]
+    Silent(Duration),
 }
+
+/// The longest that anybody waits for an answer; the kubelet's own limit for a call to its runtime (`runtimeRequestTimeout`).
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// What the owner of a link does about what comes in. Called in the order of the socket, before any caller goes on.
 pub(crate) trait Receiver: Send + Sync + 'static {
@@ -85,6 +92,11 @@ impl Link {
         self.calls.is_closed()
     }
 
+    /// Whether both are one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.calls.same_channel(&other.calls)
+    }
+
     /// Asks, and waits for the answer.
     pub(crate) async fn call(&self, request: Request) -> Result<Answer, CallError> {
         self.call_with(request, Vec::new()).await
@@ -97,6 +109,15 @@ impl Link {
         files: Vec<OwnedFd>,
     ) -> Result<Answer, CallError> {
         self.ask_with(request, files)?.given().await
+    }
+
+    /// The same, and waits no longer than this.
+    pub(crate) async fn call_within(
+        &self,
+        request: Request,
+        time: Duration,
+    ) -> Result<Answer, CallError> {
+        self.ask(request)?.within(time).await
     }
 
     /// Asks, and leaves the answer for later: what is asked next comes after it.
@@ -135,7 +156,13 @@ pub(crate) struct Awaited(oneshot::Receiver<Result<Answer, Failure>>);
 impl Awaited {
     /// Waits for it.
     pub(crate) async fn given(self) -> Result<Answer, CallError> {
-        self.0.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)
+        self.within(ANSWER_TIME_MAX).await
+    }
+
+    async fn within(self, time: Duration) -> Result<Answer, CallError> {
+        let answer = tokio::time::timeout(time, self.0).await;
+        let answer = answer.map_err(|_elapsed| CallError::Silent(time))?;
+        answer.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)
     }
 }
 

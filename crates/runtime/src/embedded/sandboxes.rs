@@ -186,11 +186,13 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &SandboxKey) -> Result<(),
         return Ok(()); // somebody else did it meanwhile
     }
     if let Some(link) = sandbox.begin_removal() {
-        match tokio::time::timeout(SHUTDOWN_TIME, link.call(Request::Shutdown)).await {
-            Ok(Ok(_) | Err(CallError::Gone)) => {}
-            Ok(Err(error @ CallError::Refused(_))) => return Err(failed(key, OPERATION, error)),
+        match link.call_within(Request::Shutdown, SHUTDOWN_TIME).await {
+            Ok(_) | Err(CallError::Gone) => {}
+            Err(error @ CallError::Refused(_)) => return Err(failed(key, OPERATION, error)),
             // Stopped, or stuck: its containers are bound to die with it.
-            Err(_elapsed) => tracing::warn!(pod = %key.pod, "a shim does not answer and is killed"),
+            Err(CallError::Silent(_)) => {
+                tracing::warn!(pod = %key.pod, "a shim does not answer and is killed")
+            }
         }
     }
     let (owned, gone) = (shared.clone(), sandbox.clone());

@@ -124,7 +124,7 @@ pub(crate) async fn end_all(shared: &Arc<Shared>) {
     let spares = std::mem::take(&mut *shared.spares.ready());
     for spare in spares {
         // Gone already is as good.
-        let _ = tokio::time::timeout(SHUTDOWN_TIME, spare.link.call(Request::Shutdown)).await;
+        let _ = spare.link.call_within(Request::Shutdown, SHUTDOWN_TIME).await;
         let owned = shared.clone();
         blocking(move || {
             let mut child = spare.child;
