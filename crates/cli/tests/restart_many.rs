@@ -120,7 +120,9 @@ fn a_deployment_is_rolled_back_once_however_many_pods_it_has() {
     let generation =
         |engine: &Engine| engine.get("deployment/shop")["metadata"]["generation"].as_i64();
     assert_eq!(generation(&engine), Some(1), "its revision is no change that a user made");
-    engine.apply(&SHOP.replace("args: [signal]", "args: [bad]"));
+    // never ready: one that crashes may be seen ready for a moment, and the rollout goes on
+    let never_ready = "args: [bad], readinessProbe: {tcpSocket: {port: 9}}";
+    engine.apply(&SHOP.replace("args: [signal]", never_ready));
     engine.wait_for("deployment/shop", ".status.updatedReplicas", "1");
     assert_eq!(generation(&engine), Some(2));
 

@@ -180,16 +180,16 @@ impl World {
         });
         let (code, _) = self.call(Method::PATCH, &path(&id_of(node), ""), MERGE_PATCH, &patch);
         self.trace.add(self.now, &format!("a user vouches that {node} is down, {vouch:?}: {code}"));
-        if code < 300 {
-            match vouch {
-                Vouch::Given => {
-                    self.keepers.vouched.insert(node.to_owned());
-                    self.give_up_pods_of(node);
-                }
-                Vouch::TakenBack => {
-                    self.keepers.vouched.remove(node);
-                }
+        match (vouch, code) {
+            // an API that dies meanwhile may have written it down
+            (Vouch::Given, ..300 | 500..) => {
+                self.keepers.vouched.insert(node.to_owned());
+                self.give_up_pods_of(node);
             }
+            (Vouch::TakenBack, ..300) => {
+                self.keepers.vouched.remove(node);
+            }
+            (Vouch::Given | Vouch::TakenBack, _) => {}
         }
         code
     }
