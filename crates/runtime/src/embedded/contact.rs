@@ -89,8 +89,8 @@ pub(crate) async fn ask(link: &Link, request: Request) -> Result<Answer, CallErr
     link.call_within(request, ANSWER_TIME).await
 }
 
-/// The same of the shim of a sandbox that is ready. One that does not answer is dialled anew, and when it is silent then, too, its sandbox is taken
-/// for dead and all in it is killed: nobody could end it otherwise.
+/// The same, of what has to be. A shim that does not answer is dialled anew, and when it is silent then, too, its sandbox is taken for dead and all in
+/// it is killed: nobody could end it otherwise.
 pub(crate) async fn insist(
     shared: &Arc<Shared>,
     sandbox: &Arc<Sandbox>,

@@ -361,7 +361,12 @@ pub(crate) async fn signal(
     };
     let Some(link) = sandbox.link() else { return Ok(()) };
     let asked = Request::Signal { slot: slot.clone(), signal };
-    match contact::insist(shared, &sandbox, &link, asked).await {
+    let answer = match signal {
+        libc::SIGKILL => contact::insist(shared, &sandbox, &link, asked).await,
+        // SIGKILL follows when its time is up, whatever became of this one
+        _ => contact::ask(&link, asked).await,
+    };
+    match answer {
         Ok(_) => {
             sandbox.note_signal(&slot);
             Ok(())
@@ -385,7 +390,7 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &ContainerKey) -> Result<(
     }
     if let Some(link) = sandbox.link() {
         let asked = Request::Remove { slot: slot.clone() };
-        match contact::insist(shared, &sandbox, &link, asked).await {
+        match contact::ask(&link, asked).await {
             Ok(_) | Err(CallError::Gone) => {}
             Err(error @ (CallError::Refused(_) | CallError::Silent(_))) => {
                 return Err(refused(key, "remove", error));
