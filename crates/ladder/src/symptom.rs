@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use rekindle_types::held::Pod;
+use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
 
@@ -12,6 +13,9 @@ use crate::failures;
 use crate::no_sandbox::NO_SANDBOX_FOR;
 use crate::observation::{ContainerView, Course, End, PodView, Role};
 use crate::stability;
+
+/// The reason of a container that waits for its image, in whichever of its turns.
+const NO_IMAGE: &str = "NoImage";
 
 /// How a pod fails: which container, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,14 +78,15 @@ fn symptom_in(
     };
     let mut in_doubt = None;
     for container in &view.containers {
-        match by_restart(container) {
+        let Some(found) = of(container) else { continue };
+        let by_restart = match found.0.sign {
+            Sign::Ended { .. } | Sign::EndedByNode { .. } => by_restart(container),
+            Sign::Waits { .. } | Sign::NoSandbox => None,
+        };
+        match by_restart {
+            None => return Some(found),
+            Some(Sure::No) => in_doubt = in_doubt.or(Some(found)),
             Some(Sure::Yes) => {}
-            Some(Sure::No) => in_doubt = in_doubt.or_else(|| of(container)),
-            None => {
-                if let Some(found) = of(container) {
-                    return Some(found);
-                }
-            }
         }
     }
     in_doubt
@@ -141,8 +146,11 @@ fn sign_of(
     if evidence::of_waiting(container).is_some() {
         // a pull that failed and one that waits to be tried again are the same
         let reason = match evidence::cause_of_waiting(container) {
-            evidence::StuckCause::NoImage => "NoImage",
-            evidence::StuckCause::Other => container.waiting?.reason,
+            evidence::StuckCause::NoImage => NO_IMAGE,
+            evidence::StuckCause::Other => match container.waiting?.reason {
+                waiting::ERR_IMAGE_PULL => NO_IMAGE,
+                reason => reason,
+            },
         };
         return Some((Sign::Waits { reason: reason.to_owned() }, None));
     }

@@ -182,32 +182,52 @@ fn a_replica_that_is_being_restarted_counts_with_those_that_fail_until_it_is_rea
     assert_eq!(look("True").failing_alike, 1);
 }
 
-/// Its proxy, which comes first in its spec, was ended by the restart in the second in which the app failed.
+/// A replica whose app failed twenty seconds ago and which was restarted within that second; its proxy, which comes first in its spec, ended so many
+/// seconds ago with this code.
+fn restarted(proxy_exit: i32, proxy_ended: u64) -> (Value, RestartLedger) {
+    let mut pod = pod_value("b", "web", "n2", Does::RunsAgain { failed: 20, since: 19 });
+    pod["spec"]["containers"] =
+        json!([{"name": "proxy", "image": "proxy"}, {"name": "app", "image": "app"}]);
+    let app = &mut pod["status"]["containerStatuses"][0];
+    app["lastState"]["terminated"]["startedAt"] = ago(80);
+    let mut proxy = app.clone();
+    proxy["name"] = json!("proxy");
+    proxy["lastState"]["terminated"] = json!({
+        "exitCode": proxy_exit, "reason": "Error", "startedAt": ago(500), "finishedAt": ago(proxy_ended),
+    });
+    pod["status"]["containerStatuses"].as_array_mut().unwrap().insert(0, proxy);
+    let mut ledger = ledger("b", "web", 20);
+    let attempts = ledger.status.as_mut().and_then(|status| status.attempts.as_mut()).unwrap();
+    attempts[0].at = vec![(NOW - TickDuration::from_millis(19_400)).to_micro_time()];
+    (pod, ledger)
+}
+
 #[test]
 fn a_replica_that_was_restarted_shows_what_failed_and_not_what_the_restart_has_ended() {
-    let alike = |proxy_exit: i32| {
-        let mut restarted = pod_value("b", "web", "n2", Does::RunsAgain { failed: 20, since: 19 });
-        let container = &mut restarted["status"]["containerStatuses"][0];
-        container["lastState"]["terminated"]["startedAt"] = ago(80);
-        let mut proxy = container.clone();
-        proxy["name"] = json!("proxy");
-        let ended = json!({"exitCode": proxy_exit, "reason": "Error", "startedAt": ago(500), "finishedAt": ago(20)});
-        proxy["lastState"]["terminated"] = ended;
-        restarted["status"]["containerStatuses"].as_array_mut().unwrap().insert(0, proxy);
-        let containers =
-            json!([{"name": "proxy", "image": "proxy"}, {"name": "app", "image": "app"}]);
-        restarted["spec"]["containers"] = containers;
-        let mut ledger = ledger("b", "web", 20);
-        let attempts = ledger.status.as_mut().and_then(|status| status.attempts.as_mut()).unwrap();
-        let at = NOW - TickDuration::from_millis(19_400);
-        attempts[0].at = vec![at.to_micro_time()];
+    let alike = |proxy_exit: i32, proxy_ended: u64| {
+        let (restarted, ledger) = restarted(proxy_exit, proxy_ended);
         let failing = pod("a", "web", "n1", Does::Fails(1, 0));
         let objects =
             [Object::from(failing.clone()), typed::<Pod>(restarted).into(), ledger.into()];
         look_at(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike
     };
-    assert_eq!([143, 137].map(alike), [2, 2]);
-    assert_eq!(alike(3), 1, "the proxy failed, and comes first");
+    assert_eq!([alike(143, 20), alike(137, 20), alike(3, 18)], [2, 2, 2]);
+    assert_eq!(alike(3, 20), 1, "the proxy failed, and comes first");
+}
+
+#[test]
+fn what_a_restart_has_ended_and_cannot_start_again_is_seen() {
+    let (mut restarted, ledger) = restarted(143, 18);
+    let mut failing = pod_value("a", "web", "n1", Does::Runs);
+    failing["spec"]["containers"][0]["name"] = json!("proxy");
+    failing["status"]["containerStatuses"][0]["name"] = json!("proxy");
+    for (pod, reason) in [(&mut restarted, "ErrImagePull"), (&mut failing, "ImagePullBackOff")] {
+        let proxy = &mut pod["status"]["containerStatuses"][0];
+        (proxy["state"], proxy["ready"]) = (json!({"waiting": {"reason": reason}}), json!(false));
+    }
+    let failing: Pod = typed(failing);
+    let objects = [Object::from(failing.clone()), typed::<Pod>(restarted).into(), ledger.into()];
+    assert_eq!(look_at(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike, 2);
 }
 
 #[test]
