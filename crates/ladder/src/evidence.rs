@@ -128,12 +128,7 @@ pub(crate) fn of_no_sandbox() -> Diagnosis {
 pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
     let waiting = container.waiting?;
     let (what, because) = match waiting.reason {
-        waiting::ERR_IMAGE_PULL
-        | waiting::IMAGE_PULL_BACK_OFF
-        | waiting::ERR_IMAGE_NEVER_PULL
-        | waiting::INVALID_IMAGE_NAME
-        | "ImageInspectError"
-        | "RegistryUnavailable" => (
+        reason if is_for_image(reason) => (
             format!("waits for its image {:?}, which cannot be had", quote(container.image)),
             "the node tries the image again by itself; mend its name, the registry or the credentials",
         ),
@@ -148,6 +143,19 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
         _ => return None,
     };
     Some(Diagnosis { what, said: None, verdict: Verdict::Futile { because } })
+}
+
+/// Whether a container waits for its image for this reason. It goes to and fro between some of them.
+pub(crate) fn is_for_image(reason: &str) -> bool {
+    matches!(
+        reason,
+        waiting::ERR_IMAGE_PULL
+            | waiting::IMAGE_PULL_BACK_OFF
+            | waiting::ERR_IMAGE_NEVER_PULL
+            | waiting::INVALID_IMAGE_NAME
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+    )
 }
 
 /// Why a container does not start.

@@ -120,7 +120,7 @@ fn born(meta: &ObjectMeta) -> Tick {
 /// The second of the ledger's last decision about its pod, which lived then. Creations are told in whole seconds.
 fn last_word(ledger: &RestartLedger) -> Tick {
     let last = ledger.last_decided().unwrap_or(Tick::ZERO);
-    Tick::from_secs(last.as_micros() / 1_000_000)
+    last.whole_second()
 }
 
 impl Identity {

@@ -262,7 +262,7 @@ impl Register {
 
     /// A request says in whole seconds when it went on.
     fn shows_that_it_went_on(&self, granted: &Granted) -> bool {
-        let at = Tick::from_secs(granted.at.as_micros() / 1_000_000);
+        let at = granted.at.whole_second();
         let of = self.namespaces.get(&granted.namespace);
         let mut requests = self.restarts_of(&granted.namespace, &granted.pod_name);
         requests.any(|name| of.is_some_and(|of| of.went_on.contains(&(at, name.to_owned()))))

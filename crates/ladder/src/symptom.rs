@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use rekindle_types::held::Pod;
-use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
 
@@ -13,9 +12,6 @@ use crate::failures;
 use crate::no_sandbox::NO_SANDBOX_FOR;
 use crate::observation::{ContainerView, Course, End, PodView, Role};
 use crate::stability;
-
-/// The reason of a container that waits for its image, in whichever of its turns.
-const NO_IMAGE: &str = "NoImage";
 
 /// How a pod fails: which container, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +98,7 @@ enum Sure {
 /// Whether this is the end of what ran when the ladder decided on a restart in place. Ends are told in whole seconds: of those in the very second of
 /// the decision one is what it was for, and those by SIGTERM or SIGKILL may be the restart's. What started in that second may have been started by it.
 fn ended_by_restart(end: &End<'_>, at: Tick) -> Option<Sure> {
-    let second = Tick::from_secs(at.as_micros() / 1_000_000);
+    let second = at.whole_second();
     let finished = end.finished_at.filter(|_| end.started_at.is_some_and(|at| at < second))?;
     let is_signalled = matches!(end.exit_code, 137 | 143) && end.reason == "Error";
     match finished.cmp(&second) {
@@ -145,12 +141,9 @@ fn sign_of(
 ) -> Option<(Sign, Option<Tick>)> {
     if evidence::of_waiting(container).is_some() {
         // a pull that failed and one that waits to be tried again are the same
-        let reason = match evidence::cause_of_waiting(container) {
-            evidence::StuckCause::NoImage => NO_IMAGE,
-            evidence::StuckCause::Other => match container.waiting?.reason {
-                waiting::ERR_IMAGE_PULL => NO_IMAGE,
-                reason => reason,
-            },
+        let reason = match container.waiting?.reason {
+            reason if evidence::is_for_image(reason) => "NoImage",
+            reason => reason,
         };
         return Some((Sign::Waits { reason: reason.to_owned() }, None));
     }

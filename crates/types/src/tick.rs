@@ -42,6 +42,12 @@ impl Tick {
         self.0
     }
 
+    /// The beginning of the second that it is in, as the API tells times that have no fraction.
+    #[must_use]
+    pub const fn whole_second(self) -> Tick {
+        Tick::from_secs(self.0 / 1_000_000)
+    }
+
     /// How long ago `earlier` was; zero if it is not in the past.
     pub const fn since(self, earlier: Tick) -> TickDuration {
         TickDuration(self.0.saturating_sub(earlier.0))
@@ -49,7 +55,7 @@ impl Tick {
 
     /// As a status field shows it: whole seconds, UTC. What is written so equals what is read back.
     pub fn to_time(self) -> Time {
-        Time(Self(self.0 / 1_000_000 * 1_000_000).to_timestamp())
+        Time(self.whole_second().to_timestamp())
     }
 
     /// As an Event or a Lease shows it: microseconds, UTC.

@@ -48,9 +48,9 @@ impl Draw {
 
     /// While rungs are climbed, ladders get other rungs and budgets, take pods over from one another, and ledgers are written into.
     fn ladders(&mut self, campaign: &mut Campaign) {
-        let edited = self.once_in(3).then(|| self.index(APPS.len()));
-        if let Some(app) = edited {
-            let ladder = Deed::User(Change::Apply(self.ladder(APPS[app])));
+        if self.once_in(3) {
+            let app = APPS[self.index(APPS.len())];
+            let ladder = Deed::User(Change::Apply(self.ladder(app)));
             self.asked(campaign, ladder);
         }
         if self.once_in(4) {
@@ -72,10 +72,11 @@ impl Draw {
         let (ids, selectors): (Vec<_>, Vec<_>) = selectors.unzip();
         let mut swapped = selectors.clone();
         match swapped.as_mut_slice() {
+            [] => return,
             [only] => {
                 *only = json!({"matchLabels": {"app": APPS[self.index(APPS.len())]}});
             }
-            several => several.rotate_right(several.len().min(1)),
+            several => several.rotate_right(1),
         }
         let (mut at, back) = (self.moment(), self.once_in(2).then_some(selectors));
         for selectors in [Some(swapped), back].into_iter().flatten() {

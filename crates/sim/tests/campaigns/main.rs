@@ -481,6 +481,11 @@ fn what_a_seed_showed_once_stays_mended() {
         ),
         (60209, "a claim whose only pod went before it came to a node waits for another one"),
         (41824, "what is to be started in the moment in which its Job fails need not be started"),
+        (402955, "the grace of those that end together begins anew with an agent of another clock"),
+        (403388, "what a restart has ended in the second of its decision is not what failed"),
+        (407195, "a vouch in whose write the API lost its power may be given"),
+        (503328, "a replica that is being restarted counts with those that fail"),
+        (602809, "a pod of a DaemonSet that is gone can be on no other node"),
     ] {
         println!("{seed}: {showed}"); // shown when it fails
         passes(&Campaign::of_seed(seed));

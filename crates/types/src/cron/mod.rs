@@ -75,7 +75,7 @@ pub fn in_zone(at: Tick, zone: &str) -> String {
         Some(local) if !local.offset().is_zero() => {
             local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
         }
-        Some(_) | None => whole_second(at).to_time().0.to_string(),
+        Some(_) | None => at.whole_second().to_time().0.to_string(),
     }
 }
 
@@ -91,7 +91,7 @@ impl Schedule {
     /// The first time later than `after`; none when none comes within five years.
     pub fn next_after(&self, after: Tick) -> Option<Tick> {
         match &self.pattern {
-            Pattern::Every(span) => Some(whole_second(after) + *span),
+            Pattern::Every(span) => Some(after.whole_second() + *span),
             Pattern::Fields(fields) => fields.next_after(after, &self.zone),
         }
     }
@@ -171,10 +171,6 @@ impl Fields {
             Days::Either => in_month || in_week,
         }
     }
-}
-
-fn whole_second(at: Tick) -> Tick {
-    Tick::from_secs(at.as_micros() / 1_000_000)
 }
 
 fn next_minute(after: Tick) -> Tick {
