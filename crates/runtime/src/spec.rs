@@ -155,6 +155,19 @@ pub struct ContainerSpec {
     /// machine may lack is needed below 0.
     #[serde(default)]
     pub oom_score_adj: i32,
+    /// Whether it will be started again when it ends: a runtime may get ready for that.
+    #[serde(default)]
+    pub renewal: Renewal,
+}
+
+/// Whether a container is to run again after its end, as far as its restart policy says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Renewal {
+    /// It runs once, or nobody knows.
+    #[default]
+    NotExpected,
+    /// It is to run all the time.
+    Expected,
 }
 
 /// What the three files of a container's first process are. Its output goes to the log in any case.

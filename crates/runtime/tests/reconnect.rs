@@ -12,7 +12,9 @@ use std::time::Duration;
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_runtime::*;
 use rekindle_shim::frame;
-use rekindle_shim::protocol::{Answer, Call, Message, Request, SandboxPhase, ShimState};
+use rekindle_shim::protocol::{
+    Answer, Call, Message, Request, RootsAhead, SandboxPhase, ShimState,
+};
 use rekindle_types::{ExitStatus, Notice};
 use rustix::process::{Pid, Signal, kill_process};
 use world::{World, config, sandbox_spec};
@@ -143,6 +145,7 @@ fn agents_spec(dir: &std::path::Path, key: &SandboxKey, name: &str, script: &str
         stdio: rekindle_runtime::Stdio::default(),
         target: None,
         oom_score_adj: 0,
+        renewal: Renewal::NotExpected,
     }
 }
 
@@ -326,7 +329,7 @@ impl StandIn {
 
 fn empty_sandbox() -> Answer {
     let (pid, sandbox) = (std::process::id(), SandboxPhase::Ready);
-    Answer::State(ShimState { pid, sandbox, containers: Vec::new() })
+    Answer::State(ShimState { pid, sandbox, containers: Vec::new(), roots_ahead: RootsAhead::Made })
 }
 
 /// Neither the removal of a container that was begun is answered, nor what has happened meanwhile.

@@ -160,7 +160,7 @@ impl Container {
             processes: plan.processes.clone(),
             reaped: Reaped::No,
             notice: Notice::NotGiven,
-            mounts: None,
+            mounts: launched.mounts,
             basis: Basis::of(plan),
         }
     }
@@ -281,16 +281,15 @@ impl Container {
         }
     }
 
-    /// Reaps the ended process: `None` while it lives. All of its PID namespace is dead by then, or what it left in another
-    /// one is on its way out, so the pipes hold all output there will be.
-    pub(crate) fn reap(&mut self, sandbox: Option<&Sandbox>) -> Option<ExitRecord> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    /// How the process ended: `None` while it lives. All of its PID namespace is dead by then, or what it left in another
+    /// one is on its way out, so the pipes hold all output there will be. It is still to be [released](Self::release).
+    pub(crate) fn take_end(&mut self, sandbox: Option<&Sandbox>) -> Option<ExitRecord> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
             Ok(Some(status)) => Some(status),
             Ok(None) | Err(Errno::INTR) => return None,
             Err(_) => None, // not ours to wait for any more: it is gone, nobody knows how
         };
-        self.reaped = Reaped::Yes;
         self.kill_leftovers(sandbox);
         if let Some(pipe) = self.stdout.take() {
             self.log.drain(&pipe, Stream::Stdout);
@@ -312,6 +311,14 @@ impl Container {
         let oom = self.oom_kill(cause, sandbox);
         let cause = if oom.is_some() { ExitCause::OomKilled } else { cause };
         Some(ExitRecord { cause, started_at_us, finished_at_us, message: String::new(), oom })
+    }
+
+    /// Reaps the ended process. The kernel takes as long to forget it as all else about an end takes here, so that is told before.
+    pub(crate) fn release(&mut self) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        // Not ours to wait for any more: it is gone.
+        let _ = rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options);
+        self.reaped = Reaped::Yes;
     }
 
     fn kill_leftovers(&self, sandbox: Option<&Sandbox>) {

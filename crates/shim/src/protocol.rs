@@ -3,12 +3,14 @@
 //!
 //! A plan is fully resolved: what is left to do inside is what can only be done there (the image's users, links in paths).
 
+mod ahead;
 mod exec;
 mod plan;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::oom::{MemoryFiles, OomRecord};
+pub use ahead::*;
 pub use exec::*;
 pub use plan::*;
 
@@ -33,6 +35,10 @@ pub enum Request {
     Claim(ClaimPlan),
     /// Make a container and hold it just before its exec. Answered when it is ready; one that stands already is success.
     Create(Box<ContainerPlan>),
+    /// Put the root of a container's next start together. Answered when it stands; the [`Request::Create`] that it serves takes it. It is
+    /// nobody's before, and goes away when another one is made for the same container, or another agent comes.
+    /// Only of a shim that says [`RootsAhead::Made`].
+    MakeRoot(Box<RootAhead>),
     /// Let a created container go; one that is still being prepared goes when it is. Answered when the exec succeeded or failed.
     /// A shim of an earlier version refuses the one that is still being prepared.
     Start {
@@ -131,6 +137,9 @@ pub struct ShimState {
     pub sandbox: SandboxPhase,
     /// Its containers; those still in preparation are left out.
     pub containers: Vec<ContainerState>,
+    /// Whether it knows [`Request::MakeRoot`].
+    #[serde(default)]
+    pub roots_ahead: RootsAhead,
 }
 
 /// Whether a shim got its sandbox.

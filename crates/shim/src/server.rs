@@ -5,6 +5,7 @@ mod containers;
 mod exec;
 mod mounts;
 mod processes;
+mod roots;
 mod source;
 
 use std::collections::BTreeMap;
@@ -20,11 +21,12 @@ use crate::container::{Container, Stage};
 use crate::notes::note;
 use crate::problem::errno_text;
 use crate::protocol::{
-    Answer, Call, ClaimPlan, ContainerState, Failure, FailureKind, Message, Request, SandboxPhase,
-    SandboxPlan, ShimState,
+    Answer, Call, ClaimPlan, ContainerState, Failure, FailureKind, Message, Request, RootsAhead,
+    SandboxPhase, SandboxPlan, ShimState,
 };
 use crate::sandbox::{self, Sandbox};
 use processes::Orphans;
+use roots::Roots;
 use source::Source;
 
 /// The number of a call that nobody waits for any more; agents count from 0.
@@ -47,6 +49,7 @@ pub(crate) struct Server {
     sandbox: Option<Sandbox>,
     containers: BTreeMap<u32, Container>,
     commands: BTreeMap<u32, exec::Command>,
+    roots: Roots,
     next_number: u32,
     /// The call that waits for the last container to end.
     shutdown: Option<u64>,
@@ -67,6 +70,7 @@ impl Server {
             sandbox: None,
             containers: BTreeMap::new(),
             commands: BTreeMap::new(),
+            roots: Roots::default(),
             next_number: 1,
             shutdown: None,
             orphans: Orphans::NotOurs,
@@ -110,6 +114,7 @@ impl Server {
             Source::CommandExit(number) => self.reap_command(number),
             Source::Children => self.note_children(),
             Source::Builder(number) => self.reap_builder(number),
+            Source::RootBuilder(number) => self.root_made(number),
             Source::Init => return self.reap_init(),
             Source::Exit(number) => return self.reap(number),
         }
@@ -130,6 +135,7 @@ impl Server {
         match accepted {
             Ok(socket) => {
                 self.kill_all_commands();
+                self.roots.clear();
                 self.agent = Some(Connection::new(socket));
                 for container in self.containers.values_mut() {
                     // Numbers of the agent before mean nothing to this one.
@@ -209,6 +215,7 @@ impl Server {
             Request::Configure(plan) => Some(self.configure(&plan)),
             Request::Claim(plan) => Some(self.claim(&plan)),
             Request::Create(plan) => self.create(&plan, seq).transpose(),
+            Request::MakeRoot(plan) => self.make_root(*plan, seq).transpose(),
             Request::Start { slot } => self.start(&slot, seq),
             Request::Signal { slot, signal } => Some(self.signal(&slot, signal)),
             Request::Remove { slot } => self.remove(&slot, seq).transpose(),
@@ -257,6 +264,7 @@ impl Server {
                 None => SandboxPhase::Absent,
             },
             containers: containers.collect(),
+            roots_ahead: RootsAhead::Made,
         }
     }
 

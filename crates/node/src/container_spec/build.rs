@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_runtime::{
-    ContainerKey, ContainerSpec, LogLimits, Namespaces, SandboxKey, SandboxSpec, Stdin, Stdio,
-    TerminalUse, Users,
+    ContainerKey, ContainerSpec, LogLimits, Namespaces, Renewal, SandboxKey, SandboxSpec, Stdin,
+    Stdio, TerminalUse, Users,
 };
 
 use rekindle_types::{ephemeral, sysctls};
@@ -92,7 +92,22 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
         target,
         env,
         oom_score_adj: oom_score_adj(pod, container, memory_bytes),
+        renewal: renewal(pod, container),
     })
+}
+
+/// A sidecar, and a regular container whose own policy, or else its pod's, has it started again. An ephemeral one runs once, and so does an init
+/// container when all goes well.
+fn renewal(pod: &Pod, container: &Container) -> Renewal {
+    let Some(spec) = &pod.spec else { return Renewal::NotExpected };
+    let among = |all: &[Container]| all.iter().any(|one| one.name == container.name);
+    let own = container.restart_policy.as_deref();
+    let is_expected = if among(&spec.containers) {
+        own.or(spec.restart_policy.as_deref()) != Some("Never")
+    } else {
+        own == Some("Always") && among(spec.init_containers.as_deref().unwrap_or_default())
+    };
+    if is_expected { Renewal::Expected } else { Renewal::NotExpected }
 }
 
 fn stdio(container: &Container) -> Stdio {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rekindle_shim::protocol::{
-    Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request, UserIds,
+    Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request, RootAhead,
+    UserIds,
 };
 use rekindle_types::{ContainerUser, Tick};
 
@@ -17,7 +18,7 @@ use super::link::{Awaited, CallError, Link};
 use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
 use super::sandbox::{Container, Sandbox};
-use super::{Shared, blocking, contact, janitor};
+use super::{Shared, ahead, blocking, contact, janitor};
 use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
 use crate::runtime::{CreatedContainer, MadeContainer, StartedContainer, StopSignal};
@@ -83,9 +84,9 @@ pub(crate) async fn create(
     if let Some((created, _)) = home.found() {
         return Ok(created);
     }
-    let (plan, record) = planned(shared, &home, spec).await?;
+    let Planned { plan, record, next } = planned(shared, &home, spec).await?;
     let prepared = home.link.ask(Request::Create(Box::new(plan)));
-    made(shared, &home, record, prepared).await
+    made(shared, &home, record, prepared, next).await
 }
 
 /// Prepares the container and lets it go. Its shim has both words at once, so that nothing stands between the two.
@@ -106,10 +107,10 @@ pub(crate) async fn run(
         let start = let_go(shared, &home, &key).await;
         return Ok(MadeContainer { created, start });
     }
-    let (plan, record) = planned(shared, &home, spec).await?;
+    let Planned { plan, record, next } = planned(shared, &home, spec).await?;
     let prepared = home.link.ask(Request::Create(Box::new(plan)));
     let started = home.link.ask(Request::Start { slot: home.slot.clone() });
-    let created = made(shared, &home, record, prepared).await?;
+    let created = made(shared, &home, record, prepared, next).await?;
     let start = match answered(started).await {
         // a shim of an earlier version wants to be asked when it is prepared
         Err(CallError::Refused(Failure { kind: FailureKind::State, .. })) => {
@@ -124,20 +125,29 @@ async fn answered(asked: Result<Awaited, CallError>) -> Result<Answer, CallError
     asked?.given().await
 }
 
-/// All that the shim is to know, written down.
+/// A container that is decided upon.
+struct Planned {
+    /// All that the shim is to know.
+    plan: ContainerPlan,
+    /// What is written down.
+    record: ContainerRecord,
+    /// What is to be made for the start after this one.
+    next: Option<RootAhead>,
+}
+
 async fn planned(
     shared: &Arc<Shared>,
     home: &Home,
     spec: ContainerSpec,
-) -> Result<(ContainerPlan, ContainerRecord), RuntimeError> {
+) -> Result<Planned, RuntimeError> {
     let prepared = {
         let (shared, sandbox, slot) = (shared.clone(), home.sandbox.clone(), home.slot.clone());
         blocking(move || prepare(&shared, &sandbox, &slot, &spec)).await
     };
     match prepared {
-        Ok((plan, record)) => {
-            home.sandbox.insert(&home.slot, record.clone(), Phase::Created);
-            Ok((plan, record))
+        Ok(planned) => {
+            home.sandbox.insert(&home.slot, planned.record.clone(), Phase::Created);
+            Ok(planned)
         }
         Err(error) => {
             clear(shared, &home.sandbox, &home.slot);
@@ -152,9 +162,10 @@ async fn made(
     home: &Home,
     record: ContainerRecord,
     asked: Result<Awaited, CallError>,
+    next: Option<RootAhead>,
 ) -> Result<CreatedContainer, RuntimeError> {
     let prepared = answered(asked).await;
-    janitor::refill_roots(shared, &home.sandbox, record.key.attempt);
+    ahead::get_ready(shared, &home.sandbox, &home.slot, record.key.attempt, next);
     match prepared {
         Ok(prepared) => Ok(identified(home, record, prepared)),
         Err(error) => {
@@ -218,42 +229,34 @@ fn volume_images(shared: &Shared, spec: &ContainerSpec) -> Result<VolumeImages, 
 }
 
 fn prepare(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     sandbox: &Sandbox,
     slot: &str,
     spec: &ContainerSpec,
-) -> Result<(ContainerPlan, ContainerRecord), RuntimeError> {
+) -> Result<Planned, RuntimeError> {
     let key = &spec.key;
     check_proc_mount(spec, sandbox.namespaces.users)?;
     // until the record below says that the image is used
     let _hold = shared.images.hold().map_err(|e| e.to_runtime(&spec.image))?;
     let mut image = resolve(shared, &spec.image)?;
     let volumes = volume_images(shared, spec)?;
-    let root = match image.rootfs.upper {
-        UpperKind::Tmpfs { .. } => None,
+    match image.rootfs.upper {
+        UpperKind::Tmpfs { .. } => {}
         UpperKind::Directory => {
             image.rootfs.lower_dirs.extend(shared.places.beneath(&spec.mounts));
-            let taken = sandbox.roots.take();
-            let at = sandbox.roots.dir().display();
-            Some(taken.map_err(|e| failed(key, CREATE, format!("make a folder in {at}: {e}")))?)
         }
-    };
-    let dir = sandbox.roots.dir().join(root.as_deref().unwrap_or_default());
-    let mount_point = sandbox.mount_point();
-    let place = Place {
-        slot,
-        dir: &dir,
-        mount_point: &mount_point,
-        hostname: &sandbox.hostname,
-        volume_images: &volumes.layers,
-    };
-    let mut plan =
-        plan::container(spec, &image, &place, &shared.profiles).map_err(
-            |problem| match problem {
-                Problem::Spec(problem) => RuntimeError::Config { key: key.clone(), problem },
-                Problem::Profile(error) => failed(key, CREATE, error),
-            },
-        )?;
+    }
+    let (mut plan, root) = rooted(shared, sandbox, spec, image.rootfs.upper, |dir| {
+        let mount_point = sandbox.mount_point();
+        let place = Place {
+            slot,
+            dir,
+            mount_point: &mount_point,
+            hostname: &sandbox.hostname,
+            volume_images: &volumes.layers,
+        };
+        plan::container(spec, &image, &place, &shared.profiles)
+    })?;
     plan.processes = processes(spec, sandbox.namespaces.processes);
     plan.cgroup = shared
         .cgroups
@@ -271,7 +274,39 @@ fn prepare(
     sandbox
         .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
         .map_err(|e| failed(key, CREATE, format!("write down container {slot}: {e}")))?;
-    Ok((plan, record))
+    let next = ahead::wanted(sandbox, spec, &plan);
+    Ok(Planned { plan, record, next })
+}
+
+/// The plan, and the folder of its writable layer when that is on the disk: those of the root that was made ahead for this start, if it serves.
+fn rooted(
+    shared: &Arc<Shared>,
+    sandbox: &Sandbox,
+    spec: &ContainerSpec,
+    upper: UpperKind,
+    plan_in: impl Fn(&Path) -> Result<ContainerPlan, Problem>,
+) -> Result<(ContainerPlan, Option<String>), RuntimeError> {
+    let key = &spec.key;
+    let dir_of = |folder: Option<&str>| sandbox.roots.dir().join(folder.unwrap_or_default());
+    if let Some(ready) = sandbox.take_root(&key.name.0) {
+        match plan_in(&dir_of(ready.folder.as_deref())) {
+            Ok(plan) if ready.plan.serves(&plan) => return Ok((plan, ready.folder)),
+            Ok(_) | Err(_) => janitor::retire_root(shared, sandbox, ready.folder),
+        }
+    }
+    let folder = match upper {
+        UpperKind::Tmpfs { .. } => None,
+        UpperKind::Directory => {
+            let at = sandbox.roots.dir().display();
+            let taken = sandbox.roots.take();
+            Some(taken.map_err(|e| failed(key, CREATE, format!("make a folder in {at}: {e}")))?)
+        }
+    };
+    match plan_in(&dir_of(folder.as_deref())) {
+        Ok(plan) => Ok((plan, folder)),
+        Err(Problem::Spec(problem)) => Err(RuntimeError::Config { key: key.clone(), problem }),
+        Err(Problem::Profile(error)) => Err(failed(key, CREATE, error)),
+    }
 }
 
 /// An open /proc is as safe as its users are nobody outside.

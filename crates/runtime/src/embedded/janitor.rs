@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rekindle_types::ContainerAttempt;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -101,30 +100,6 @@ fn reap_shim(sandbox: &Sandbox) {
     }
 }
 
-/// Makes folders for the containers to come: soon where one was started again already, as it will be once more, else when the start of
-/// all that was started with it does not wait for the disk any more.
-pub(crate) fn refill_roots(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
-    attempt: ContainerAttempt,
-) {
-    let wait = if attempt > ContainerAttempt(0) { SOON } else { LEISURE };
-    let of = Arc::downgrade(sandbox);
-    shared.clearing.begin_after(wait, move |pace| {
-        match pace {
-            Pace::AtLeisure => {}
-            Pace::AtOnce => return, // the engine ends: the next one makes its own
-        }
-        // A sandbox on its way out has no use for them, nor the place.
-        let Some(sandbox) = of.upgrade().filter(|sandbox| !sandbox.is_going()) else { return };
-        if let Err(error) = sandbox.roots.refill()
-            && !sandbox.is_going()
-        {
-            tracing::debug!(%error, pod = %sandbox.key.pod, "no folders are made ahead");
-        }
-    });
-}
-
 /// Clears away one container's root and cgroup.
 pub(crate) fn retire_container(
     shared: &Arc<Shared>,
@@ -132,12 +107,7 @@ pub(crate) fn retire_container(
     slot: &str,
     root: Option<String>,
 ) {
-    if let Some(root) = root.map(|name| sandbox.roots.dir().join(name))
-        && let Err(error) = trash::take(&shared.layout, &root)
-    {
-        tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
-    }
-    empty_trash(shared);
+    retire_root(shared, sandbox, root);
     // An agent that ends is not held up by it: its links have to go for the next one to be told what happens.
     let (held, of, slot) = (Arc::downgrade(shared), Arc::downgrade(sandbox), slot.to_owned());
     shared.clearing.begin_after(LEISURE, move |pace| {
@@ -145,6 +115,16 @@ pub(crate) fn retire_container(
             remove_cgroup(&shared, &sandbox, &slot, pace);
         }
     });
+}
+
+/// Clears away the folder of a writable layer, if there is one.
+pub(crate) fn retire_root(shared: &Arc<Shared>, sandbox: &Sandbox, root: Option<String>) {
+    if let Some(root) = root.map(|name| sandbox.roots.dir().join(name))
+        && let Err(error) = trash::take(&shared.layout, &root)
+    {
+        tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
+    }
+    empty_trash(shared);
 }
 
 /// Takes a container's cgroup away, unless the same start of it is made again meanwhile: then it is its.

@@ -225,6 +225,7 @@ async fn serve(
                     Request::Configure(_)
                     | Request::Claim(_)
                     | Request::Create(_)
+                    | Request::MakeRoot(_)
                     | Request::Signal { .. }
                     | Request::Remove { .. }
                     | Request::Exec(_)

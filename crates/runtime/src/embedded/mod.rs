@@ -7,6 +7,7 @@
 //! on disk (the shim's doing) before it is an event; what is taken away has left its place before it is deleted, and the
 //! deleting keeps nobody waiting.
 
+mod ahead;
 mod capabilities;
 mod cgroup;
 mod clearing;

@@ -108,6 +108,7 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
         Some((link, state)) if state.sandbox == SandboxPhase::Ready => {
             let pid = state.pid;
             sandbox.enter(Stage::Ready { link: link.clone(), pid, child: None });
+            sandbox.note_roots_ahead(state.roots_ahead);
             adopt(shared, &found, &link, &state.containers).await;
             // What ended after that answer was told of a container that was not known here yet. Whoever mends a link that
             // has failed since waits at the gate, and catches up as well. One that is stuck now does not keep the others

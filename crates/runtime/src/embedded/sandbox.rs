@@ -6,11 +6,12 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use rekindle_shim::protocol::{
-    self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Notice, Phase,
+    self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Notice, Phase, RootsAhead,
 };
 use rekindle_types::{ContainerUser, Tick};
 use tokio::sync::mpsc;
 
+use super::ahead::ReadyRoot;
 use super::layout::{Layout, MOUNT_POINT, ROOTS};
 use super::link::Link;
 use super::records::{self, ContainerRecord, Line, RecordFile};
@@ -41,6 +42,9 @@ struct Inner {
     stage: Stage,
     spare: Option<Spare>,
     containers: BTreeMap<String, Container>,
+    /// Whether its shim makes roots ahead of need, and which stand in there, by the containers' names.
+    roots_ahead: RootsAhead,
+    ready_roots: BTreeMap<String, ReadyRoot>,
     /// Held while the container of this name is made, started or removed.
     gates: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
 }
@@ -96,6 +100,8 @@ impl Sandbox {
             stage: Stage::New,
             spare: None,
             containers: BTreeMap::new(),
+            roots_ahead: RootsAhead::Unknown,
+            ready_roots: BTreeMap::new(),
             gates: BTreeMap::new(),
         };
         Self {
@@ -189,13 +195,45 @@ impl Sandbox {
         self.link().is_some_and(|link| link.is_closed())
     }
 
-    /// Takes another link to the shim in place of the one that failed.
+    /// Takes another link to the shim in place of the one that failed. The shim has let go of what it had made ahead, and the folders of that are
+    /// left to the sandbox's end.
     pub(crate) fn relink(&self, new: Link) {
-        match &mut self.inner().stage {
+        let mut inner = self.inner();
+        inner.ready_roots.clear();
+        match &mut inner.stage {
             Stage::Ready { link, .. } => *link = new,
             // Its owner holds the gate, so nobody has taken it away meanwhile.
             Stage::New | Stage::Going { .. } | Stage::Dead { .. } => {}
         }
+    }
+
+    /// Takes note of what its shim can do.
+    pub(crate) fn note_roots_ahead(&self, roots_ahead: RootsAhead) {
+        self.inner().roots_ahead = roots_ahead;
+    }
+
+    /// Whether its shim makes roots ahead of need.
+    pub(crate) fn makes_roots(&self) -> bool {
+        self.inner().roots_ahead == RootsAhead::Made
+    }
+
+    /// Takes note of a root that stands in the shim at the other end of this link. Answers what is of no use now: the one before of this
+    /// container, or this one when the sandbox has another link by now.
+    pub(crate) fn keep_root(&self, over: &Link, root: ReadyRoot) -> Option<ReadyRoot> {
+        let mut inner = self.inner();
+        match &inner.stage {
+            Stage::Ready { link, .. } if link.is_same(over) => {
+                inner.ready_roots.insert(root.plan.container.clone(), root)
+            }
+            Stage::Ready { .. } | Stage::New | Stage::Going { .. } | Stage::Dead { .. } => {
+                Some(root)
+            }
+        }
+    }
+
+    /// The root that was made for the container's next start.
+    pub(crate) fn take_root(&self, container: &str) -> Option<ReadyRoot> {
+        self.inner().ready_roots.remove(container)
     }
 
     /// Where its namespaces are, while it is ready.

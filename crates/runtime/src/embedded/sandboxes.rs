@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rekindle_shim::protocol::{
-    ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, SandboxPlan, UsersPlan,
+    ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, RootsAhead, SandboxPlan,
+    UsersPlan,
 };
 
 use super::link::CallError;
@@ -102,6 +103,7 @@ async fn make_afresh(
     };
     let Started { socket, child, records } = started.await?;
     sandbox.keep_records(records);
+    sandbox.note_roots_ahead(RootsAhead::Made);
     let pid = child.id();
     let link = match contact::follow(shared, sandbox.into(), socket) {
         Ok(link) => link,
@@ -129,6 +131,7 @@ async fn claim(
     let pid = child.id();
     target.set(sandbox);
     sandbox.keep_records(records);
+    sandbox.note_roots_ahead(RootsAhead::Made);
     sandbox.enter(Stage::Ready { link: link.clone(), pid, child: Some(child) });
     let made = {
         let (shared, spec) = (shared.clone(), spec.clone());

@@ -115,6 +115,7 @@ impl World {
             stdio: Stdio::default(),
             target: None,
             oom_score_adj: 0,
+            renewal: Renewal::NotExpected,
         }
     }
 

@@ -12,14 +12,13 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::thread::LinkNameSpaceType;
-
+use super::build::build;
 use super::cgroups::{self, Cgroups, Tasks};
-use super::child::{self, Pipes, begin, build, finish, report, settle};
+use super::child::{self, Pipes, begin, finish, report, settle};
+use super::handover::{enter_mounts, give_mounts, look_at_own_namespaces};
 use crate::birth::{self, Birthplace};
 use crate::oom::SHELL_KILLED;
-use crate::pipes::{send_file, socket_pair};
+use crate::pipes::socket_pair;
 use crate::problem::{Context, KILLED_UNREADY};
 use crate::protocol::{ContainerPlan, Failure, FailureKind};
 use crate::report::Report;
@@ -92,9 +91,15 @@ fn run_builder(
 ) -> ! {
     let handed_over =
         begin(tasks).and_then(|()| look_at_own_namespaces(sandbox)).and_then(|namespaces| {
-            let keep = [own.namespace.as_raw_fd(), namespaces.as_raw_fd(), giver.as_raw_fd()];
-            build(plan, sandbox, pipes, &keep)?;
-            hand_over(own, &namespaces, giver)
+            let keep = [
+                pipes.status.as_raw_fd(),
+                own.namespace.as_raw_fd(),
+                namespaces.as_raw_fd(),
+                giver.as_raw_fd(),
+            ];
+            build(plan, sandbox, &keep)?;
+            own.join_with_mounts()?;
+            give_mounts(&namespaces, giver)
         });
     match handed_over {
         Ok(()) => sys::exit_now(0),
@@ -103,23 +108,6 @@ fn run_builder(
             sys::exit_now(128);
         }
     }
-}
-
-/// Where the builder finds its mount namespace when it has no rights left to look for it: in the host's /proc, since nobody
-/// has got at that.
-fn look_at_own_namespaces(sandbox: &Sandbox) -> Result<OwnedFd, Failure> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(&sandbox.host_root, "proc/self/ns", flags, Mode::empty())
-        .setup(|| "look at its own namespaces".to_owned())
-}
-
-/// The builder's last act: the mounts that it has made, as the user namespace's own.
-fn hand_over(own: &Own, namespaces: &OwnedFd, giver: &OwnedFd) -> Result<(), Failure> {
-    own.join_with_mounts()?;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let mounts = rustix::fs::openat(namespaces, "mnt", flags, Mode::empty())
-        .setup(|| "open its own mount namespace".to_owned())?;
-    send_file(giver.as_fd(), mounts.as_fd())
 }
 
 /// The first process' first acts, before it touches anything that is the pod's.
@@ -133,7 +121,5 @@ fn take_over(tasks: &Tasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), Failur
         // It has said why, unless it could not any more: then this ends as a shell does whose child was killed.
         sys::exit_now(SHELL_KILLED);
     };
-    let kind = Some(LinkNameSpaceType::Mount);
-    rustix::thread::move_into_link_name_space(mounts.as_fd(), kind)
-        .setup(|| "enter the mounts that were made for it".to_owned())
+    enter_mounts(mounts.as_fd()).setup(|| "enter the mounts that were made for it".to_owned())
 }

@@ -1,7 +1,7 @@
 //! The child: from the fork to the exec.
 //!
-//! `cgroups (but CPU) → the host's mounts, copied → root, system mounts, volumes → pivot → who am I → working directory →
-//! CPU cgroup → confine → "ready" → wait for the word → exec`
+//! `cgroups (but CPU) → its mounts ([`super::build`]) → who am I → working directory → CPU cgroup → confine → "ready" →
+//! wait for the word → exec`
 //!
 //! With users of its own it joins them when the root is changed; if its PID namespace is its own, too, that takes two
 //! processes ([`super::apart`]).
@@ -9,24 +9,21 @@
 //! It is a fork of the single-threaded shim, so ordinary code is fine here; it never returns into the shim's. What it finds
 //! wrong it writes into the status pipe; the exec closes that.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::process::{Resource, Rlimit, Signal};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use rustix::thread::UnshareFlags;
 
+use super::build::{self, Root};
 use super::cgroups::{self, Tasks};
-use super::mounts::{self, Depth};
 use super::stdio::Stdio;
-use super::{confine, exec, rootfs, stage, system_mounts, user, volumes};
+use super::{confine, exec, rootfs, user};
 use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
-use crate::protocol::{
-    Access, CgroupPlan, ContainerPlan, Failure, FailureKind, Privilege, ProcessPlan, TerminalPlan,
-};
+use crate::protocol::{ContainerPlan, Failure, FailureKind, ProcessPlan, TerminalPlan};
 use crate::report::{Identity, Report};
 use crate::sandbox::Sandbox;
 use crate::sys;
@@ -43,8 +40,14 @@ pub(crate) struct Pipes {
 }
 
 /// Runs in the child and never returns.
-pub(crate) fn run(plan: &ContainerPlan, sandbox: &Sandbox, tasks: &Tasks, pipes: &Pipes) -> ! {
-    finish(prepare(plan, sandbox, tasks, pipes), pipes)
+pub(crate) fn run(
+    plan: &ContainerPlan,
+    root: &Root,
+    sandbox: &Sandbox,
+    tasks: &Tasks,
+    pipes: &Pipes,
+) -> ! {
+    finish(prepare(plan, root, sandbox, tasks, pipes), pipes)
 }
 
 /// Tells how the preparation went, and execs at the word.
@@ -93,17 +96,18 @@ fn wait_for_the_word(go: &OwnedFd) -> bool {
 
 fn prepare(
     plan: &ContainerPlan,
+    root: &Root,
     sandbox: &Sandbox,
     tasks: &Tasks,
     pipes: &Pipes,
 ) -> Result<(Prepared, Identity), Failure> {
     begin(tasks)?;
     best_effort_limits(sandbox, plan.oom_score_adj);
-    let mut keep = vec![pipes.go.as_raw_fd()];
+    let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd()];
     keep.extend(pipes.stdio.descriptors());
     keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
     keep.extend(sandbox.users.own().map(|own| own.namespace.as_raw_fd()));
-    build(plan, sandbox, pipes, &keep)?;
+    build::enter(plan, root, sandbox, &keep)?;
     if let Some(own) = sandbox.users.own() {
         pipes.stdio.give(own)?;
         own.join_with_mounts()?;
@@ -123,27 +127,6 @@ pub(super) fn stand_alone() -> Result<(), Failure> {
         .setup(|| "bind the process to its shim".to_owned())?;
     sys::reset_signals();
     rustix::process::setsid().setup(|| "start a session".to_owned()).map(drop)
-}
-
-/// From the host's mounts to the container's. But for `keep` and the status pipe, all files are closed on the way.
-pub(super) fn build(
-    plan: &ContainerPlan,
-    sandbox: &Sandbox,
-    pipes: &Pipes,
-    keep: &[RawFd],
-) -> Result<(), Failure> {
-    let shm = sandbox.clone_shm().setup(|| "bind the shared memory".to_owned())?;
-    enter_copy_of_host_mounts(sandbox, &plan.cgroup)?;
-    // While the copies still have their ties to the host's own: a volume may keep them.
-    let opened = plan.mounts.iter().map(volumes::open).collect::<Result<Vec<_>, _>>()?;
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
-    let mut all = vec![pipes.status.as_raw_fd(), shm.as_raw_fd()];
-    all.extend(opened.iter().filter_map(volumes::Opened::descriptor));
-    all.extend(keep);
-    sys::close_all_but(&all).setup(|| "close inherited files".to_owned())?;
-    rustix::process::umask(Mode::empty());
-    build_root(plan, &opened, shm.as_fd(), &sandbox.users)
 }
 
 /// In the container's root, and as whoever it belongs to: who the process is, and what it may do.
@@ -183,71 +166,6 @@ fn join_last(tasks: &Tasks, users: &Users) -> Result<(), Failure> {
     }
     cgroups::join(&tasks.last)?;
     sys::unshare(UnshareFlags::NEWCGROUP).setup(|| "make a cgroup namespace".to_owned())
-}
-
-/// The shim's own mount namespace is all but empty. The container's starts as a copy of the host's as it is now, so that
-/// volumes mounted since are there; what is not moved into the root goes away with the pivot.
-fn enter_copy_of_host_mounts(sandbox: &Sandbox, cgroup: &CgroupPlan) -> Result<(), Failure> {
-    rustix::thread::move_into_link_name_space(
-        sandbox.host_mounts.as_fd(),
-        Some(LinkNameSpaceType::Mount),
-    )
-    .setup(|| "enter the host's mount namespace".to_owned())?;
-    let mut flags = UnshareFlags::NEWNS;
-    // A cgroup namespace begins at the groups its first process is in: it has to wait until they are all joined.
-    if cgroup.v1_cpu_tasks.is_empty() && (cgroup.unified.is_some() || !cgroup.v1_tasks.is_empty()) {
-        flags |= UnshareFlags::NEWCGROUP;
-    }
-    sys::unshare(flags).setup(|| "make namespaces of its own".to_owned())
-}
-
-fn build_root(
-    plan: &ContainerPlan,
-    opened: &[volumes::Opened<'_>],
-    shm: BorrowedFd<'_>,
-    users: &Users,
-) -> Result<(), Failure> {
-    let privilege = plan.confinement.privilege;
-    let staged = match users {
-        Users::Host => None,
-        Users::Own(own) => {
-            own.make_for_root()?;
-            Some(stage::root(&plan.root, own)?)
-        }
-    };
-    let root_plan = staged.as_ref().unwrap_or(&plan.root);
-    let root = rootfs::mount(root_plan, privilege)?;
-    // Before there is anything else in it that a link of the image could lead to.
-    rootfs::mount_volumes(root.as_fd(), root_plan)?;
-    system_mounts::mount_all(root.as_fd(), &plan.confinement, plan.cgroup.view, shm, users)?;
-    match (privilege, users) {
-        // It may look at the host as it likes.
-        (Privilege::Privileged, Users::Host) => {}
-        (Privilege::Confined, _) | (Privilege::Privileged, Users::Own(_)) => {
-            system_mounts::mask(root.as_fd(), &plan.root.mask, Links::InRoot)?;
-        }
-    }
-    for volume in opened {
-        volumes::attach(root.as_fd(), volume, privilege, &plan.root.mount_point, users)?;
-    }
-    match plan.root.access {
-        Access::ReadWrite => {}
-        Access::ReadOnly => mounts::add_attributes(
-            root.as_fd(),
-            rustix::mount::MountAttrFlags::MOUNT_ATTR_RDONLY,
-            sys::Reach::Mount,
-        )
-        .setup(|| "make the root read-only".to_owned())?,
-    }
-    pivot(root.as_fd()).setup(|| "change the root".to_owned())
-}
-
-/// The old root is stacked under the new one for a moment and then taken off with all that hangs on it; see pivot_root(2).
-fn pivot(root: BorrowedFd<'_>) -> Result<(), Errno> {
-    rustix::process::fchdir(root)?;
-    rustix::process::pivot_root(".", ".")?;
-    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
-    rustix::process::chdir("/")
 }
 
 /// Raised where that is allowed; never a reason not to start.
@@ -317,12 +235,4 @@ fn enter_working_dir(plan: &ProcessPlan) -> Result<(), Failure> {
     paths::find_or_make(root.as_fd(), path, Kind::Directory, Links::InRoot)
         .and_then(rustix::process::fchdir)
         .fail(FailureKind::Start, || format!("change to working directory {:?}", plan.working_dir))
-}
-
-impl Sandbox {
-    /// The sandbox's /dev/shm as a detached mount. Only from within the sandbox's own mount namespace, whose root it is.
-    fn clone_shm(&self) -> Result<OwnedFd, Errno> {
-        let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        mounts::clone_of(root.as_fd(), Depth::Mount)
-    }
 }

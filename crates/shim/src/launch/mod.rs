@@ -1,11 +1,14 @@
 //! Starting a container: the parent's half. [`child`] is the other.
 
+mod ahead;
 mod apart;
+mod build;
 mod cgroups;
 mod child;
 mod confine;
 mod devices;
 mod exec;
+mod handover;
 mod join;
 mod mounts;
 mod rootfs;
@@ -18,6 +21,8 @@ mod volumes;
 
 use std::os::fd::{AsFd, OwnedFd};
 
+pub(crate) use ahead::{RootBuilder, begin_root};
+pub(crate) use build::Root;
 pub(crate) use join::{Basis, Target, join, not_running, status_sockets};
 
 use crate::birth::{self, Birthplace};
@@ -43,6 +48,8 @@ pub(crate) struct Launched {
     pub(crate) console: Option<OwnedFd>,
     /// Who puts its root together, when it is not the process itself: to be reaped, first.
     pub(crate) builder: Option<OwnedFd>,
+    /// Its mount namespace, when that was made ahead.
+    pub(crate) mounts: Option<OwnedFd>,
 }
 
 impl Launched {
@@ -64,6 +71,7 @@ impl Launched {
 /// Forks the container. It comes back at once; how the preparation goes is read from `status`.
 pub(crate) fn launch(
     plan: &ContainerPlan,
+    root: Root,
     sandbox: &Sandbox,
     place: Birthplace<'_>,
 ) -> Result<Launched, Failure> {
@@ -86,11 +94,15 @@ pub(crate) fn launch(
         (Birthplace::New | Birthplace::Host | Birthplace::With(_), _) => {
             let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
             match birth::fork(unified, place, sandbox.host_processes.as_fd())? {
-                Forked::Child => child::run(plan, sandbox, &cgroups.tasks, &pipes),
+                Forked::Child => child::run(plan, &root, sandbox, &cgroups.tasks, &pipes),
                 Forked::Parent { pid, pidfd } => (pid, pidfd, None),
             }
         }
     };
     let stdio::Ours { stdin, stdout, stderr, console } = ours;
-    Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console, builder })
+    let mounts = match root {
+        Root::New => None,
+        Root::Ahead(mounts) => Some(mounts),
+    };
+    Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console, builder, mounts })
 }

@@ -10,7 +10,7 @@ use rustix::mount::MountAttrFlags;
 use super::mounts::{self, Depth};
 use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
-use crate::protocol::{CgroupView, Confinement, Failure, FailureKind, Privilege};
+use crate::protocol::{CgroupView, Confinement, Failure, FailureKind, Privilege, is_of_system};
 use crate::sys::Reach;
 use crate::users::Users;
 
@@ -40,28 +40,41 @@ const DEV_LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Mounts all of them, as the host's root, but made for the users' own. `shm` is the sandbox's shared memory, a detached mount.
-pub(crate) fn mount_all(
+/// Mounts those that are the same at each start, as the host's root, but made for the users' own: /sys, /dev, and what is hidden of /sys.
+/// `shm` is the sandbox's shared memory, a detached mount.
+pub(crate) fn mount_lasting<'m>(
     root: BorrowedFd<'_>,
-    confinement: &Confinement,
-    view: CgroupView,
+    privilege: Privilege,
+    masked: impl IntoIterator<Item = &'m String>,
     shm: BorrowedFd<'_>,
     users: &Users,
 ) -> Result<(), Failure> {
-    let proc = mount_point(root, "/proc")?;
-    mount_new("proc", &[], NOTHING_SPECIAL, proc.as_fd(), "/proc")?;
     let sys = mount_point(root, "/sys")?;
-    let attributes = match confinement.privilege {
-        Privilege::Confined => READ_ONLY,
-        Privilege::Privileged => NOTHING_SPECIAL,
-    };
-    mount_new("sysfs", &[], attributes, sys.as_fd(), "/sys")?;
-    mount_cgroup_view(root, view, attributes)?;
-    match confinement.privilege {
+    mount_new("sysfs", &[], sys_attributes(privilege), sys.as_fd(), "/sys")?;
+    match privilege {
         Privilege::Confined => mount_dev(root, shm, users)?,
         Privilege::Privileged => mount_host_dev(root, shm)?,
     }
+    mask(root, masked, Links::Refused)
+}
+
+/// Mounts those that belong to the process' own namespaces, /proc and its cgroup, and hides what is left to hide.
+pub(crate) fn mount_own(
+    root: BorrowedFd<'_>,
+    confinement: &Confinement,
+    view: CgroupView,
+) -> Result<(), Failure> {
+    let proc = mount_point(root, "/proc")?;
+    mount_new("proc", &[], NOTHING_SPECIAL, proc.as_fd(), "/proc")?;
+    mount_cgroup_view(root, view, sys_attributes(confinement.privilege))?;
     hide(root, confinement)
+}
+
+fn sys_attributes(privilege: Privilege) -> MountAttrFlags {
+    match privilege {
+        Privilege::Confined => READ_ONLY,
+        Privilege::Privileged => NOTHING_SPECIAL,
+    }
 }
 
 /// The place of a system mount. An image with a link there is refused: the mount would land elsewhere, and what the engine
@@ -189,10 +202,11 @@ fn mount_host_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), Failu
     Ok(())
 }
 
-/// Hides and write-protects what the plan names. Nothing runs in the container yet, and /proc and /sys are the kernel's
+/// Hides and write-protects what the plan names, but for what [`mount_lasting`] has hidden. Nothing runs in the container yet, and /proc and /sys are the kernel's
 /// own, so nobody can swap a link in.
 fn hide(root: BorrowedFd<'_>, confinement: &Confinement) -> Result<(), Failure> {
-    mask(root, &confinement.masked_paths, Links::Refused)?;
+    let masked = confinement.masked_paths.iter().filter(|path| !is_of_system(path));
+    mask(root, masked, Links::Refused)?;
     for path in &confinement.read_only_paths {
         match paths::find(root, Path::new(path), Links::Refused) {
             Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -205,7 +219,11 @@ fn hide(root: BorrowedFd<'_>, confinement: &Confinement) -> Result<(), Failure> 
 }
 
 /// Puts an empty folder over folders and an empty device over files.
-pub(crate) fn mask(root: BorrowedFd<'_>, masked: &[String], links: Links) -> Result<(), Failure> {
+pub(crate) fn mask<'m>(
+    root: BorrowedFd<'_>,
+    masked: impl IntoIterator<Item = &'m String>,
+    links: Links,
+) -> Result<(), Failure> {
     let mut empty: Option<OwnedFd> = None;
     for path in masked {
         let at = match paths::find(root, Path::new(path), links) {

@@ -55,7 +55,9 @@ impl Server {
                 | Stage::Exited(_) => Some(container.basis.created()),
             });
         }
-        let launched = launch::launch(plan, sandbox, self.birthplace(&plan.processes, sandbox)?)?;
+        let root = self.roots.take(plan);
+        let launched =
+            launch::launch(plan, root, sandbox, self.birthplace(&plan.processes, sandbox)?)?;
         // Files are made while the child is at work already: on a disk that takes about as long as a mount.
         let number = self.next_number;
         let files = Log::open(sandbox, &plan.log).and_then(|log| {
@@ -242,7 +244,9 @@ impl Server {
     /// When there is time for it: nobody waits any more.
     fn hold_mounts(&mut self, number: u32) {
         let container = self.containers.get_mut(&number);
-        if let (Some(container), Some(sandbox)) = (container, &self.sandbox) {
+        if let (Some(container), Some(sandbox)) = (container, &self.sandbox)
+            && container.mounts.is_none()
+        {
             container.mounts = mounts::open(sandbox, container.pid);
         }
     }
@@ -288,7 +292,7 @@ impl Server {
     pub(super) fn reap(&mut self, number: u32) -> Next {
         self.read_status(number);
         let Some(container) = self.containers.get_mut(&number) else { return Next::Continue };
-        let Some(exit) = container.reap(self.sandbox.as_ref()) else { return Next::Continue };
+        let Some(exit) = container.take_end(self.sandbox.as_ref()) else { return Next::Continue };
         if let Err(errno) = epoll::delete(&self.epoll, &container.pidfd) {
             note(&format!("stop watching {}: {}", container.slot, errno_text(errno)));
         }
@@ -313,11 +317,15 @@ impl Server {
                 self.send(&Message::Exited { slot, exit });
             }
         }
+        if let Some(container) = self.containers.get_mut(&number) {
+            container.release();
+        }
         self.exit_when_done()
     }
 
     fn forget_ended(&mut self, number: u32, problem: &str) {
         if let Some(mut container) = self.containers.remove(&number) {
+            container.release();
             self.answer_calls(&mut container, &Failure::new(FailureKind::Setup, problem));
         }
     }

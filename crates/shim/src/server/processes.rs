@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// Reaps children that are neither containers nor commands. What is one of those is left to where its end is taken in,
+    /// Reaps children that are neither containers nor commands, nor make roots. What is one of those is left to where its end is taken in,
     /// which brings this here again.
     pub(super) fn reap_orphans(&mut self) {
         match self.orphans {
@@ -159,6 +159,7 @@ impl Server {
     fn may_be_known(&self, pid: u32) -> bool {
         self.containers.values().any(|container| container.is_process(pid))
             || self.commands.values().any(|command| command.may_be(pid))
+            || self.roots.is_builder(pid)
     }
 }
 

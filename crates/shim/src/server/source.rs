@@ -4,7 +4,7 @@ use rustix::event::epoll::EventData;
 
 use crate::logs::Stream;
 
-/// What a wake-up is about. Packed into epoll's 64 bits: the container's number, then three bits for which of its files.
+/// What a wake-up is about. Packed into epoll's 64 bits: the number of the container (or command, or root), then three bits for which of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Listener,
@@ -15,6 +15,8 @@ pub(super) enum Source {
     Children,
     /// The process that puts a container's root together has ended.
     Builder(u32),
+    /// The process that makes a root ahead of need has ended.
+    RootBuilder(u32),
     Exit(u32),
     Status(u32),
     Output(u32, Stream),
@@ -31,6 +33,7 @@ impl Source {
             Source::Init => (0, 2),
             Source::Children => (0, 3),
             Source::Builder(number) => (number, 0),
+            Source::RootBuilder(number) => (number, 1),
             Source::Exit(number) => (number, 2),
             Source::Status(number) => (number, 3),
             Source::Output(number, Stream::Stdout) => (number, 4),
@@ -47,7 +50,8 @@ impl Source {
         Some(match data.u64() & 7 {
             0 if number == 0 => Source::Listener,
             0 => Source::Builder(number),
-            1 => Source::Agent,
+            1 if number == 0 => Source::Agent,
+            1 => Source::RootBuilder(number),
             2 if number == 0 => Source::Init,
             3 if number == 0 => Source::Children,
             2 => Source::Exit(number),
@@ -73,6 +77,7 @@ mod tests {
             Source::Init,
             Source::Children,
             Source::Builder(1),
+            Source::RootBuilder(1),
             Source::Exit(1),
             Source::Status(u32::MAX),
             Source::Output(7, Stream::Stdout),

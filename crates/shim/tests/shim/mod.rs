@@ -63,6 +63,16 @@ impl Shim {
         self.path(name).to_str().unwrap().to_owned()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As another agent.
+    pub fn connect_again(&mut self) {
+        self.socket = UnixStream::connect(self.path("socket")).unwrap();
+        self.input.clear();
+    }
+
     pub fn next(&mut self) -> Message {
         loop {
             if let Some(message) = frame::take(&mut self.input).unwrap() {

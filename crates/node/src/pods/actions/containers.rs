@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Container;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
 };
-use rekindle_runtime::{Mount, MountSource, Runtime};
+use rekindle_runtime::{Mount, MountSource, Renewal, Runtime};
 use rekindle_types::ContainerAttempt;
 
 use super::{ActionResult, PodActions, config, made, other, runtime_error};
@@ -66,6 +66,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         self.prepare_files(&container.name, attempt)?;
         make_sub_paths(container, &spec.mounts)?;
         let run = self.node.runtime.run_container(&spec).await.map_err(|e| runtime_error(&e))?;
+        self.tidy_behind(&container.name, attempt, spec.renewal);
         let start = run.start.map(|started| started.started_at).map_err(|e| runtime_error(&e));
         Ok(Outcome::ContainerMade { made: made(run.created), start })
     }
@@ -96,16 +97,32 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         };
         let logs = self.dirs.container_logs(container);
         std::fs::create_dir_all(&logs).map_err(|e| failed("create the log folder", e))?;
-        crate::logs::prune(&logs, attempt);
-        // the message before the last is in no status any more
-        if let Some(old) = attempt.0.checked_sub(2) {
-            let path = self.dirs.termination_log(container, ContainerAttempt(old));
-            durable::remove(&path).map_err(|error| other(error.to_string()))?;
-        }
         let messages = self.dirs.termination_logs(container);
         make_folder(&messages).map_err(|error| other(error.to_string()))?;
         let message = self.dirs.termination_log(container, attempt);
         create_file(&message).map_err(|e| failed("create the termination message file", e))
+    }
+
+    /// What has time until it runs: logs and messages of earlier starts go, and the next one finds its message's file, for which an
+    /// inode would have to be looked for. Nothing waits for it, and nothing is lost when it fails.
+    fn tidy_behind(&self, container: &str, attempt: ContainerAttempt, renewal: Renewal) {
+        let logs = self.dirs.container_logs(container);
+        // the message before the last is in no status any more
+        let old = attempt.0.checked_sub(2).map(ContainerAttempt);
+        let message = |attempt| self.dirs.termination_log(container, attempt);
+        let old = old.map(message);
+        let next = match renewal {
+            Renewal::Expected => Some(message(ContainerAttempt(attempt.0.saturating_add(1)))),
+            Renewal::NotExpected => None,
+        };
+        tokio::task::spawn_blocking(move || {
+            crate::logs::prune(&logs, attempt);
+            let removed = old.map_or(Ok(()), |old| durable::remove(&old));
+            let created = next.map_or(Ok(()), |next| create_file(&next));
+            if let Err(error) = removed.map_err(std::io::Error::other).and(created) {
+                tracing::debug!(%error, "files of containers' earlier and later starts");
+            }
+        });
     }
 }
 

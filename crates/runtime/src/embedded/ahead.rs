@@ -1,0 +1,104 @@
+//! Getting ready for a container's next start: folders for writable layers, and what lasts of its root put together already.
+//!
+//! ```text
+//! started ─ a while later, when it still runs ─▶ MakeRoot ─ stands ─▶ kept here and in the shim ─ the same container starts again ─▶ its root
+//!                                                             another plan, another agent, a new link ─▶ thrown away
+//! ```
+//! A root that was made ahead is nobody's. Whether it serves a start is decided by comparing what it was made of with what that start's own
+//! plan says; the shim, which decides by the same comparison, has none that is not noted here.
+
+use std::sync::Arc;
+
+use rekindle_shim::protocol::{ContainerPlan, Phase, Request, RootAhead, Upper};
+use rekindle_types::ContainerAttempt;
+
+use super::clearing::{LEISURE, Pace, SOON};
+use super::link::Link;
+use super::sandbox::Sandbox;
+use super::{Shared, janitor};
+use crate::spec::{ContainerSpec, Renewal, Users};
+
+/// A root that stands in a shim.
+#[derive(Debug)]
+pub(crate) struct ReadyRoot {
+    pub(crate) plan: RootAhead,
+    /// Of its writable layer, when that is on the disk.
+    pub(crate) folder: Option<String>,
+}
+
+/// What may be made for the container's next start.
+pub(crate) fn wanted(
+    sandbox: &Sandbox,
+    spec: &ContainerSpec,
+    plan: &ContainerPlan,
+) -> Option<RootAhead> {
+    match (spec.renewal, sandbox.namespaces.users) {
+        (Renewal::Expected, Users::Host) if sandbox.makes_roots() => {
+            RootAhead::of(&spec.key.name.0, plan)
+        }
+        (Renewal::Expected | Renewal::NotExpected, Users::Host | Users::Own(_)) => None,
+    }
+}
+
+/// Makes folders for the containers to come, and what is wanted for this one: soon where it was started again already, as it will be once
+/// more, else when the start of all that was started with it does not wait for the disk any more.
+pub(crate) fn get_ready(
+    shared: &Arc<Shared>,
+    sandbox: &Arc<Sandbox>,
+    slot: &str,
+    attempt: ContainerAttempt,
+    wanted: Option<RootAhead>,
+) {
+    let wait = if attempt > ContainerAttempt(0) { SOON } else { LEISURE };
+    let (held, of, slot) = (Arc::downgrade(shared), Arc::downgrade(sandbox), slot.to_owned());
+    shared.clearing.begin_after(wait, move |pace| {
+        match pace {
+            Pace::AtLeisure => {}
+            Pace::AtOnce => return, // the engine ends: the next one makes its own
+        }
+        let (Some(shared), Some(sandbox)) = (held.upgrade(), of.upgrade()) else { return };
+        let runs = sandbox.container(&slot, |found| matches!(found.phase, Phase::Running { .. }));
+        if let Some(plan) = wanted.filter(|_| runs == Some(true)) {
+            make_root(&shared, &sandbox, plan);
+        }
+        // A sandbox on its way out has no use for them, nor the place.
+        if !sandbox.is_going()
+            && let Err(error) = sandbox.roots.refill()
+            && !sandbox.is_going()
+        {
+            tracing::debug!(%error, pod = %sandbox.key.pod, "no folders are made ahead");
+        }
+    });
+}
+
+/// On a thread that may block.
+fn make_root(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, mut plan: RootAhead) {
+    let Some(link) = sandbox.link() else { return };
+    let folder = match &mut plan.root.upper {
+        Upper::Tmpfs { .. } => None,
+        Upper::Directory { dir } => {
+            let Ok(name) = sandbox.roots.take() else { return };
+            let Some(path) = sandbox.roots.dir().join(&name).to_str().map(str::to_owned) else {
+                return;
+            };
+            *dir = path;
+            Some(name)
+        }
+    };
+    let ready = ReadyRoot { plan, folder };
+    let left = match ask(&link, &ready.plan) {
+        Ok(()) => sandbox.keep_root(&link, ready),
+        Err(error) => {
+            tracing::debug!(%error, pod = %sandbox.key.pod, "no root is made ahead");
+            Some(ready)
+        }
+    };
+    if let Some(left) = left {
+        janitor::retire_root(shared, sandbox, left.folder);
+    }
+}
+
+fn ask(link: &Link, plan: &RootAhead) -> Result<(), super::link::CallError> {
+    let asked = link.ask(Request::MakeRoot(Box::new(plan.clone())))?;
+    tokio::runtime::Handle::current().block_on(asked.given()).map(drop)
+}
