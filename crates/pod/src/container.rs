@@ -192,10 +192,21 @@ pub(crate) struct Image {
     /// Whether they were made sure of for the start to come.
     pub(crate) checked: Checked,
 }
+    /// What that one is called, once the driver has said so.
+    pub(crate) name: Option<ImageName>,
 
 /// Whether the images of a start were made sure of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Checked {
+/// What an image is called. How one follows from the other is for the driver to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ImageName {
+    /// In the spec.
+    pub(crate) written: String,
+    /// In full: two that are the same in full are one image.
+    pub(crate) full: String,
+}
+
     #[default]
     No,
     Yes,
