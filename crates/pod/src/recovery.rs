@@ -177,7 +177,8 @@ impl PodCore {
                 None
             }
             None => {
-                let container = &self.containers[place];
+                let container = &mut self.containers[place];
+                container.stopped_with_node = None;
                 let told = told.running_since.filter(|_| told.number == container.number);
                 told.or(container.may_have_run().then_some(self.now))
             }
@@ -222,13 +223,14 @@ impl PodCore {
         let made = found.seen.made.clone();
         match &found.seen.state {
             // The same start is asked for again, which finds it; in a sandbox that was given up it is torn down with that.
-            ContainerSeenState::Created => {}
+            ContainerSeenState::Created => container.stopped_with_node = None,
             ContainerSeenState::Running { started_at, notice } => {
                 container.image.known = Some(made.image_id.clone());
                 container.standing = Standing::Started;
                 container.complaint = None;
                 let started_at = *started_at;
                 let health = container.adopted_health(started_at, now, told);
+                container.outlives_node_stop(*notice);
                 container.state = State::Running { made, started_at, health, stop: None };
                 if in_current {
                     self.take_up_failure(place, *notice);
