@@ -201,6 +201,28 @@ async fn an_image_that_would_run_as_root_against_run_as_non_root_is_told_in_the_
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_ended_with_a_stop_whose_agent_was_killed_is_no_finished_work() {
+    let world = World::new();
+    let mut web = pod("web", vec![container("app"), container("slow")]);
+    web.spec.as_mut().unwrap().restart_policy = Some("OnFailure".to_owned());
+    world.api.create("pods", &web);
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    world.machine.stubborn("slow");
+    tokio::select! {
+        () = agent.stop(StopMode::EndPods) => panic!("a container that does not obey has ended"),
+        () = world.machine.until("app ends", |machine| machine.running() == ["slow#0"]) => {}
+    }
+    world.machine.disconnect();
+    world.api.disconnect();
+    let _next = world.agent().await;
+    world.machine.until("runs again", |machine| machine.running() == ["app#1", "slow#0"]).await;
+    let last = || shown(&world, "web", "app")["lastState"]["terminated"].clone();
+    world.api.until("shown", |_| last()["exitCode"] == 0).await;
+    assert_eq!(shown(&world, "web", "app")["restartCount"], 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_agent_that_stops_can_end_its_pods_and_the_next_one_brings_them_back() {
     let world = World::new();
     world.api.create("pods", &pod_with_scratch("web", vec![container("app")]));
