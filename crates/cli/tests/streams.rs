@@ -106,7 +106,7 @@ spec:
     engine.wait_for("pod/web", ".status.phase", "Succeeded");
     let error = engine.kubectl_fails(&["exec", "web", "--", "true"], "");
     assert!(
-        error.contains("container \"main\" is not running") || error.contains("completed pod"),
+        error.contains("container not found (\"main\")") || error.contains("completed pod"),
         "{error}"
     );
 }

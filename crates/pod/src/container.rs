@@ -26,7 +26,8 @@ use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
 use crate::event::Made;
 use crate::health::{Health, HookRun};
 use crate::journal::{
-    ContainerRecord, EndedContainer, Failing, FailingRecord, Gate, Halt, HealthRecord, Standing,
+    ContainerRecord, EndedContainer, Failing, FailingRecord, Gate, Halt, HealthRecord, NodeStop,
+    Standing,
 };
 use crate::key::{ActionId, ContainerKey};
 use crate::resize::Update;
@@ -65,6 +66,8 @@ pub(crate) struct Container {
     pub(crate) update: Option<Update>,
     /// The words for why its node ends it: what of it failed.
     pub(crate) failed: Option<String>,
+    /// The start that a stop of its node asked to end, in the time of an earlier agent.
+    pub(crate) stopped_with_node: Option<ContainerAttempt>,
 }
 
 /// What a container does.
@@ -189,8 +192,19 @@ pub(crate) struct Image {
     pub(crate) known: Option<String>,
     /// Which image is being made sure of: its own, then those of its volumes.
     pub(crate) number: usize,
+    /// What that one is called, once the driver has said so.
+    pub(crate) name: Option<ImageName>,
     /// Whether they were made sure of for the start to come.
     pub(crate) checked: Checked,
+}
+
+/// What an image is called. How one follows from the other is for the driver to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ImageName {
+    /// In the spec.
+    pub(crate) written: String,
+    /// In full: two that are the same in full are one image.
+    pub(crate) full: String,
 }
 
 /// Whether the images of a start were made sure of.
@@ -229,6 +243,7 @@ impl Container {
         definition: Definition,
         record: ContainerRecord,
         granted: ResourceRequirements,
+        node_stop: NodeStop,
     ) -> Self {
         let mut container = Self {
             definition,
@@ -249,6 +264,10 @@ impl Container {
             in_force: record.in_force.unwrap_or(granted),
             update: None,
             failed: None,
+            stopped_with_node: match node_stop {
+                NodeStop::Begun => Some(record.number),
+                NodeStop::None => record.stopped_with_node,
+            },
         };
         if container.standing == Standing::Started {
             container.hold_by_backoff();
@@ -292,6 +311,7 @@ impl Container {
             in_force: Some(&self.in_force).filter(|own| *own != granted).cloned(),
             failing: self.failing_record(),
             kill_by: halt.and_then(|halt| self.killed_before(halt)),
+            stopped_with_node: self.stopped_with_node.filter(|number| *number == self.number),
         }
     }
 

@@ -297,6 +297,15 @@ impl PodCore {
         exit.started_at = exit.started_at.min(exit.finished_at);
         let follow_up = self.follow_up(place, exit.status);
         exit.message = self.containers[place].told_of_end(&exit);
+        let goes_on = match &self.lifecycle {
+            Lifecycle::Recovering { ending: None, .. } | Lifecycle::Active => true,
+            Lifecycle::Recovering { ending: Some(_), .. }
+            | Lifecycle::Ending(_)
+            | Lifecycle::Finished(_) => false,
+        };
+        if goes_on && self.containers[place].is_stopped_with_node() {
+            self.containers[place].tell_of_node_stop(&mut exit);
+        }
         let sandbox = self.sandbox.attempt;
         self.containers[place].ended(sandbox, exit, follow_up);
         if follow_up == FollowUp::RestartByPolicy && self.complain_of_crash_loop(place) {
@@ -348,6 +357,9 @@ impl PodCore {
                 return FollowUp::RestartAsAsked;
             }
             Some(RestartStage::Cycling { .. } | RestartStage::Starting) | None => {}
+        }
+        if container.is_stopped_with_node() {
+            return container.follow_up_of_node_stop(status);
         }
         match &container.state {
             State::Running { stop: Some(stop), .. } => match stop.reason {

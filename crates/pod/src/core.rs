@@ -26,7 +26,7 @@ use crate::containers::Clearance;
 use crate::event::{ActionError, Event, Outcome};
 use crate::failed_pulls::FailedPulls;
 use crate::journal::{
-    EndingRecord, Journal, RestartCause, RestartRecord, RestartResult, SupersededRestart,
+    EndingRecord, Journal, NodeStop, RestartCause, RestartRecord, RestartResult, SupersededRestart,
     VolumesRecord,
 };
 use crate::key::{ActionId, ContainerKey};
@@ -136,7 +136,7 @@ impl PodCore {
             let mut record = records.remove(&definition.name).unwrap_or_default();
             record.crash.cap(max);
             let granted = resize.granted.of(&definition.name);
-            Container::restore(definition.clone(), record, granted.clone())
+            Container::restore(definition.clone(), record, granted.clone(), journal.node_stop)
         });
         let mut core = Self {
             now,
@@ -289,6 +289,7 @@ impl PodCore {
             restart: self.restart.clone(),
             superseded: self.superseded.clone(),
             recent_restarts: self.recent_restarts.clone(),
+            node_stop: NodeStop::None,
         }
     }
 

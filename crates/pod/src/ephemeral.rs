@@ -13,7 +13,7 @@ use crate::blueprint::{Definition, Role};
 use crate::container::{Container, Hold, State};
 use crate::core::{Keep, PodCore};
 use crate::event::{ActionError, ActionErrorKind};
-use crate::journal::{ContainerRecord, Standing};
+use crate::journal::{ContainerRecord, NodeStop, Standing};
 use crate::key::ContainerKey;
 use crate::restart;
 use crate::sandbox::SandboxState;
@@ -26,7 +26,13 @@ impl PodCore {
             Role::Ephemeral => {
                 let record = ContainerRecord::default();
                 let granted = self.resize.granted.of(&definition.name).clone();
-                self.containers.push(Container::restore(definition.clone(), record, granted));
+                let node_stop = NodeStop::None;
+                self.containers.push(Container::restore(
+                    definition.clone(),
+                    record,
+                    granted,
+                    node_stop,
+                ));
                 self.keep(Keep::WithNextAction);
             }
             Role::Init | Role::Sidecar | Role::Regular => {}

@@ -8,7 +8,7 @@
 //! to know.
 //!
 //! The image of a volume is made sure of like the container's own, after it, for each container that mounts it; its failures are
-//! the container's. An image that several containers have is fetched once: the others wait for the one that does, and when it cannot be had
+//! the container's. An image that several containers have, however they write its name, is fetched once: the others wait for the one that does, and when it cannot be had
 //! they are held with it ([`failed_pulls`](crate::failed_pulls)).
 //!
 //! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time. ErrImageNeverPull is looked
@@ -19,7 +19,7 @@ use rekindle_types::{ContainerName, TickDuration};
 
 use crate::action::Action;
 use crate::blueprint::Definition;
-use crate::container::{Checked, Complaint, Hold, PullStep, State};
+use crate::container::{Checked, Complaint, Hold, ImageName, PullStep, State};
 use crate::core::PodCore;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
 use crate::key::ActionId;
@@ -50,6 +50,7 @@ impl PodCore {
             policy: definition.pull_policy,
         };
         let action = self.outbox.act(action, Pending::Pull(place));
+        self.containers[place].image.name = None;
         self.containers[place].state = State::Pulling { step: PullStep::Look(action) };
         self.status_changed = true;
         self.moved = true;
@@ -57,16 +58,18 @@ impl PodCore {
 
     /// It waits for a pull that another container has begun: when that is over, it looks for the image anew.
     pub(crate) fn look_again(&mut self, place: usize) {
-        if !self.is_fetched(&self.under_way(place).image) {
+        let is_fetched =
+            self.containers[place].image.name.as_ref().is_some_and(|name| self.is_fetched(name));
+        if !is_fetched {
             self.look_for(place);
         }
     }
 
     /// A container of the pod has the image fetched.
-    fn is_fetched(&self, image: &str) -> bool {
+    fn is_fetched(&self, image: &ImageName) -> bool {
         self.containers.iter().any(|container| match container.state {
             State::Pulling { step: PullStep::Fetch(_) } => {
-                container.definition.about_image(container.image.number).image == image
+                container.image.name.as_ref().is_some_and(|name| name.full == image.full)
             }
             State::Pulling { step: PullStep::Look(_) | PullStep::Await }
             | State::Idle(_)
@@ -76,12 +79,13 @@ impl PodCore {
     }
 
     /// The image is not here: it is fetched, unless that is under way or has just failed.
-    fn image_is_missing(&mut self, place: usize) {
-        let image = self.under_way(place).image;
+    fn image_is_missing(&mut self, place: usize, full: String) {
+        let image = ImageName { written: self.under_way(place).image, full };
+        self.containers[place].image.name = Some(image.clone());
         if self.is_fetched(&image) {
             self.containers[place].state = State::Pulling { step: PullStep::Await };
         } else if let Some((until, error)) = self.failed_pulls.held(&image, self.now) {
-            let message = texts::image_back_off(&image, Some(error));
+            let message = texts::image_back_off(&image.written, Some(error));
             self.containers[place].state = State::Idle(Hold::Image { shown_at: None, until });
             self.complain_of_held_image(place, message);
         } else {
@@ -141,7 +145,7 @@ impl PodCore {
                     self.images_are_here(place);
                 }
             }
-            Ok(Outcome::ImageToFetch) => self.image_is_missing(place),
+            Ok(Outcome::ImageToFetch { name }) => self.image_is_missing(place, name),
             Ok(other) => {
                 let message = format!("the runtime answered {other:?} to the pull");
                 self.image_failed(place, ActionError { kind: ActionErrorKind::ImagePull, message });
@@ -198,7 +202,12 @@ impl PodCore {
         let now = self.now;
         let definition = self.under_way(place);
         let failed = texts::failed_to_pull(&definition, &message);
-        let until = self.failed_pulls.failed(&definition.image, &message, now);
+        // one that could not even be looked for is known by what is written only
+        let name = self.containers[place].image.name.clone().unwrap_or_else(|| ImageName {
+            written: definition.image.clone(),
+            full: definition.image.clone(),
+        });
+        let until = self.failed_pulls.failed(&name, &message, now);
         self.containers[place].state =
             State::Idle(Hold::Image { shown_at: Some(now + ERROR_SHOWN_FOR), until });
         self.emit(failed);

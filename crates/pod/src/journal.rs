@@ -41,6 +41,8 @@ pub struct Journal {
     pub superseded: Vec<SupersededRestart>,
     /// Requests that are done with, oldest first.
     pub recent_restarts: Vec<RestartResult>,
+    /// Whether the node was being stopped. Absent in the journal of an agent that did not keep it.
+    pub node_stop: NodeStop,
 }
 
 /// How many requests whose place another restart has taken are followed. More are asked for by nobody who waits for the one before.
@@ -127,6 +129,16 @@ pub enum VolumesRecord {
     RefreshDue,
 }
 
+/// Whether the node was being stopped, and the pod's containers with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeStop {
+    /// It was not.
+    #[default]
+    None,
+    /// It was: what has ended since was asked to end.
+    Begun,
+}
+
 /// One container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -151,6 +163,9 @@ pub struct ContainerRecord {
     pub failing: Option<FailingRecord>,
     /// When its newest start is killed, where that is sooner than the deadline of all that end with it: it was asked before they could be.
     pub kill_by: Option<Tick>,
+    /// The start that a stop of its node asked to end, when the agent was killed before it had ended. Absent in the journal of an agent
+    /// that did not keep it.
+    pub stopped_with_node: Option<ContainerAttempt>,
 }
 
 /// Why a container is being ended by its node. It decides what is told of its end, and whether another start follows.

@@ -3,13 +3,21 @@
 //! The journal stays as it was, for the next agent to go on from, but for what ran and how the containers ended: no sandbox is left to
 //! tell of that, and no status was written.
 //! What a container says by its exit code when its node asked it to end says nothing of its work: none counts as done for it.
+//!
+//! An agent that is killed meanwhile leaves a journal that says so, and the next one finds this out about the start that was in progress:
+//!
+//! | the runtime says of it | |
+//! |---|---|
+//! | it has ended | it was asked to, or was about to be: its end is that of its node |
+//! | it runs, and has notice or a preStop hook, which it may have run | nobody ends it any more; when it ends by itself, that is its answer |
+//! | it runs, and has neither | it was not asked, and goes on |
 
-use rekindle_types::{Exit, ExitStatus, TickDuration};
+use rekindle_types::{Exit, ExitStatus, Notice, TickDuration};
 
-use crate::blueprint::{RestartPolicy, Role};
+use crate::blueprint::{Hook, RestartPolicy, Role};
 use crate::container::{Container, FollowUp};
 use crate::core::PodCore;
-use crate::journal::{ContainerRecord, Journal, Standing};
+use crate::journal::{ContainerRecord, Journal, NodeStop, Standing};
 use crate::texts;
 
 impl PodCore {
@@ -31,6 +39,9 @@ impl PodCore {
     pub(crate) fn journal_left(&self, left: &Journal) -> Journal {
         let mut journal = left.clone();
         let goes_on = left.ending.is_none();
+        if goes_on {
+            journal.node_stop = NodeStop::Begun;
+        }
         for container in &self.containers {
             if let Some(record) = journal.containers.get_mut(&container.definition.name) {
                 container.note_start_with_node(record);
@@ -67,15 +78,25 @@ impl Container {
 
     /// Where it stands when it ended so with its node.
     fn standing_after_node(&self, exit: &mut Exit) -> Standing {
-        match (self.definition.role, self.follow_up(exit.status), self.definition.policy) {
+        let standing = self.standing_after(exit.status);
+        self.tell_of_node_stop(exit);
+        standing
+    }
+
+    /// An end with its node that nothing follows was none of its own making.
+    pub(crate) fn tell_of_node_stop(&self, exit: &mut Exit) {
+        let is_ephemeral = self.definition.role == Role::Ephemeral;
+        let stays = self.standing_after(exit.status) == Standing::Done;
+        if stays && !is_ephemeral && exit.status.is_success() {
+            exit.message = texts::ended_with_node(&exit.message);
+            exit.status = ExitStatus::Unknown;
+        }
+    }
+
+    fn standing_after(&self, status: ExitStatus) -> Standing {
+        match (self.definition.role, self.follow_up(status), self.definition.policy) {
             (Role::Ephemeral, ..) => Standing::Done, // started at most once
-            (_, FollowUp::Stay, RestartPolicy::Never) => {
-                if exit.status.is_success() {
-                    exit.message = texts::ended_with_node(&exit.message);
-                    exit.status = ExitStatus::Unknown;
-                }
-                Standing::Done
-            }
+            (_, FollowUp::Stay, RestartPolicy::Never) => Standing::Done,
             (_, FollowUp::Stay, RestartPolicy::Always | RestartPolicy::OnFailure)
             | (
                 _,
@@ -85,6 +106,27 @@ impl Container {
                 | FollowUp::RestartAll,
                 _,
             ) => Standing::Started,
+        }
+    }
+
+    /// Its start in progress was asked to end by a stop of its node, under an earlier agent.
+    pub(crate) fn is_stopped_with_node(&self) -> bool {
+        self.stopped_with_node == Some(self.number)
+    }
+
+    /// What follows its end then: no crash, and no work that is done.
+    pub(crate) fn follow_up_of_node_stop(&self, status: ExitStatus) -> FollowUp {
+        match self.standing_after(status) {
+            Standing::Done => FollowUp::Stay,
+            Standing::Started | Standing::Due => FollowUp::RestartAsAsked,
+        }
+    }
+
+    /// It runs, or is yet to be started: what its node has not asked to end does not end with it.
+    pub(crate) fn outlives_node_stop(&mut self, notice: Notice) {
+        match (notice, self.definition.pre_stop) {
+            (Notice::Given, _) | (Notice::NotGiven, Hook::Given) => {}
+            (Notice::NotGiven, Hook::Absent) => self.stopped_with_node = None,
         }
     }
 }

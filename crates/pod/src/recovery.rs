@@ -8,6 +8,11 @@
 //! | how containers ended | the runtime for the newest start, else the journal, else the status |
 //! | backoff, restarts, the end of the pod | the journal; without it a crash series begins anew |
 //!
+//! A start of which neither journal nor status tells is in the runtime's records, also when its sandbox has died since: it counts, with the
+//! end that is written there or none that is known. Only a power cut can take the records of the last moment with it; that start is made
+//! again under the same number, as nothing on the machine tells it from one that was never made. To know it, each start would have to
+//! wait for a write that is on the disk.
+//!
 //! A container that runs is adopted as it is: an agent that starts again restarts nothing. One that was created and not started is
 //! started, not taken for dead. If the sandbox is gone and anything ran in it, it is replaced as if it had just died.
 
@@ -177,7 +182,8 @@ impl PodCore {
                 None
             }
             None => {
-                let container = &self.containers[place];
+                let container = &mut self.containers[place];
+                container.stopped_with_node = None;
                 let told = told.running_since.filter(|_| told.number == container.number);
                 told.or(container.may_have_run().then_some(self.now))
             }
@@ -222,8 +228,9 @@ impl PodCore {
         let made = found.seen.made.clone();
         match &found.seen.state {
             // The same start is asked for again, which finds it; in a sandbox that was given up it is torn down with that.
-            ContainerSeenState::Created => {}
+            ContainerSeenState::Created => container.stopped_with_node = None,
             ContainerSeenState::Running { started_at, notice } => {
+                container.outlives_node_stop(*notice);
                 container.image.known = Some(made.image_id.clone());
                 container.standing = Standing::Started;
                 container.complaint = None;

@@ -17,8 +17,10 @@ pub(crate) enum SpecError {
         volume: String,
     },
     /// runAsNonRoot with runAsUser 0. The kubelet's own text.
-    #[error("container's runAsUser breaks non-root policy (container: {container})")]
+    #[error("container's runAsUser breaks non-root policy (pod: {pod:?}, container: {container})")]
     RootForbidden {
+        /// The pod, as the kubelet writes it: `name_namespace(uid)`.
+        pod: String,
         /// The container.
         container: String,
     },

@@ -11,6 +11,13 @@ use rekindle_types::validation::numbers::ID_MAX;
 
 use super::error::SpecError;
 
+/// A pod as the kubelet names it in messages.
+fn pod_text(pod: &Pod) -> String {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let meta = &pod.metadata;
+    format!("{}_{}({})", text(&meta.name), text(&meta.namespace), text(&meta.uid))
+}
+
 /// Merges both contexts; `profiles` is where the node keeps seccomp profiles of its own. The same input gives the same answer at every attempt (promise P4).
 pub(crate) fn container_security(
     pod: &Pod,
@@ -30,7 +37,10 @@ pub(crate) fn container_security(
         .unwrap_or(false);
     let run_as_user = run_as_user.map(|id| numeric_id("runAsUser", id)).transpose()?;
     if run_as_non_root && run_as_user == Some(0) {
-        return Err(SpecError::RootForbidden { container: container.name.clone() });
+        return Err(SpecError::RootForbidden {
+            pod: pod_text(pod),
+            container: container.name.clone(),
+        });
     }
     let capabilities = context.and_then(|c| c.capabilities.as_ref());
     Ok(Security {

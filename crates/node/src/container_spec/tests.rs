@@ -19,7 +19,8 @@ use super::security::container_security;
 use super::{ContainerInputs, container_spec};
 
 fn pod(spec: Value) -> Pod {
-    let mut pod = json!({ "metadata": { "name": "web", "namespace": "shop" }, "spec": spec });
+    let mut pod =
+        json!({ "metadata": { "name": "web", "namespace": "shop", "uid": "u1" }, "spec": spec });
     if pod["spec"]["containers"].is_null() {
         pod["spec"]["containers"] = json!([]);
     }
@@ -174,7 +175,7 @@ fn security_that_cannot_be_is_refused_with_its_reason() {
     for (context, expected) in [
         (
             json!({ "runAsUser": 0, "runAsNonRoot": true }),
-            "container's runAsUser breaks non-root policy (container: app)",
+            "container's runAsUser breaks non-root policy (pod: \"web_shop(u1)\", container: app)",
         ),
         (
             json!({ "runAsUser": -1 }),

@@ -266,5 +266,20 @@ fn runtime_error(error: &RuntimeError) -> ActionError {
         RuntimeError::Image { kind: ImageErrorKind::Pull, .. } => ActionErrorKind::ImagePull,
         RuntimeError::Unavailable { .. } => ActionErrorKind::Other,
     };
-    ActionError { kind, message: error.chain() }
+    let message = match error {
+        RuntimeError::Config { key, problem } => in_kubelets_words(key, problem),
+        RuntimeError::Sandbox { .. }
+        | RuntimeError::Container { .. }
+        | RuntimeError::Start { .. }
+        | RuntimeError::Image { .. }
+        | RuntimeError::Unavailable { .. } => error.chain(),
+    };
+    ActionError { kind, message }
+}
+
+/// What is wrong with a container's config, and with whose, as the kubelet says it (`verifyRunAsNonRoot`).
+fn in_kubelets_words(key: &ContainerKey, problem: &str) -> String {
+    let PodRef { namespace, name, uid } = &key.sandbox.pod;
+    let pod = format!("{name}_{namespace}({uid})");
+    format!("{problem} (pod: {pod:?}, container: {})", key.name)
 }

@@ -6,16 +6,48 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use h2::client::SendRequest;
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use http::{HeaderMap, Request};
 use rekindle_pod::go_duration;
 use rekindle_types::TickDuration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
 
 use super::{Finding, OUTPUT_BYTES_MAX, tcp, tls};
 
 /// `grpc-status` of a server that does not know the health service.
 const UNIMPLEMENTED: &str = "12";
+/// Of one that gave up for lack of time.
+const DEADLINE_EXCEEDED: &str = "4";
+/// The names of the codes, from 0 on [gRPC, status codes].
+const CODES: [&str; 17] = [
+    "OK",
+    "Canceled",
+    "Unknown",
+    "InvalidArgument",
+    "DeadlineExceeded",
+    "NotFound",
+    "AlreadyExists",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "FailedPrecondition",
+    "Aborted",
+    "OutOfRange",
+    "Unimplemented",
+    "Internal",
+    "Unavailable",
+    "DataLoss",
+    "Unauthenticated",
+];
+
+/// Between two tries to connect, as the kubelet's client waits before its second one.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What nobody has given a name is Unknown.
+fn code_name(status: &str) -> &'static str {
+    let code: Option<usize> = status.parse().ok();
+    code.and_then(|code| CODES.get(code)).copied().unwrap_or("Unknown")
+}
 
 /// What the service says of itself (`HealthCheckResponse.ServingStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,52 +97,93 @@ impl Mode {
     }
 }
 
+/// The kubelet's client waits for a server that speaks HTTP/2, for as long as the probe may take, and asks it once.
 pub(super) async fn probe(check: Check, timeout: Duration) -> Finding {
-    match tokio::time::timeout(timeout, connect(&check, timeout)).await {
-        Ok(finding) => finding,
-        Err(_elapsed) => Finding::failure(format!(
-            "timeout: health rpc did not complete within {}",
-            go_duration(TickDuration::from_secs(timeout.as_secs()))
-        )),
-    }
-}
-
-async fn connect(check: &Check, timeout: Duration) -> Finding {
-    let host = check.ip.to_string();
-    let unreachable = |error: String| {
+    let until = Instant::now() + timeout;
+    let within = go_duration(TickDuration::from_secs(timeout.as_secs()));
+    let Ok(asked) = timeout_at(until, reach(&check, timeout)).await else {
         let service = SocketAddr::new(check.ip, check.port);
-        Finding::failure(format!("failed to connect service \"{service}\": {error}"))
+        return Finding::failure(format!(
+            "timeout: failed to connect service \"{service}\" within {within}: context deadline exceeded"
+        ));
     };
-    let stream = match tcp::connect(&host, check.port, timeout).await {
-        Ok(stream) => stream,
-        Err(error) => return unreachable(error.to_string()),
-    };
-    let answered = match check.mode {
-        Mode::Plaintext => call(stream, check).await,
-        Mode::Tls => match tls::connect(&host, stream, tls::Speaks::Http2).await {
-            Ok(stream) => call(stream, check).await,
-            Err(error) => return unreachable(error.to_string()),
-        },
-    };
-    match answered {
-        Ok(answer) => answer.finding(),
-        Err(error) => Finding::failure(format!("error: health rpc failed: {error}")),
+    match timeout_at(until, asked.answer()).await {
+        Ok(Ok(answer)) => answer.finding(&within),
+        Ok(Err(error)) => Finding::failure(rpc_failed("Unavailable", &error.to_string())),
+        Err(_elapsed) => did_not_complete(&within),
     }
 }
 
-async fn call<S>(stream: S, check: &Check) -> Result<Answer, h2::Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let (sender, connection) = h2::client::handshake(stream).await?;
-    let answer = pin!(ask(sender, check));
-    let connection = pin!(connection);
-    tokio::select! {
-        answered = answer => answered,
-        closed = connection => Err(match closed {
-            Ok(()) => h2::Error::from(h2::Reason::CANCEL),
-            Err(error) => error,
-        }),
+fn did_not_complete(within: &str) -> Finding {
+    Finding::failure(format!("timeout: health rpc did not complete within {within}"))
+}
+
+/// In the words of the kubelet's client.
+fn rpc_failed(code: &str, message: &str) -> String {
+    format!("error: health rpc probe failed: rpc error: code = {code} desc = {message}")
+}
+
+/// Tries until a server is there and has been asked.
+async fn reach(check: &Check, timeout: Duration) -> Asked {
+    loop {
+        if let Some(asked) = ask_once(check, timeout).await {
+            return asked;
+        }
+        tokio::time::sleep(TRY_AGAIN_AFTER).await;
+    }
+}
+
+/// Nothing when no server is there, or one that does not speak HTTP/2 (with TLS, if that is asked for).
+async fn ask_once(check: &Check, timeout: Duration) -> Option<Asked> {
+    let host = check.ip.to_string();
+    let stream = tcp::connect(&host, check.port, timeout).await.ok()?;
+    let line: Box<dyn Line> = match check.mode {
+        Mode::Plaintext => Box::new(stream),
+        Mode::Tls => Box::new(tls::connect(&host, stream, tls::Speaks::Http2).await.ok()?),
+    };
+    Asked::over(line, check).await.ok()
+}
+
+/// What is read from and written to.
+trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<L: AsyncRead + AsyncWrite + Send + Unpin> Line for L {}
+
+/// A server that was asked.
+struct Asked {
+    connection: Connection<Box<dyn Line>, Bytes>,
+    /// The connection ends without it.
+    _sender: SendRequest<Bytes>,
+    response: ResponseFuture,
+}
+
+impl Asked {
+    async fn over(line: Box<dyn Line>, check: &Check) -> Result<Self, h2::Error> {
+        // no stream is opened before the server's settings have come, which say that it speaks HTTP/2
+        let (mut sender, mut connection) =
+            Builder::new().initial_max_send_streams(0).handshake(line).await?;
+        let (response, mut body) = sender.send_request(request(check), false)?;
+        body.send_data(encode(&check.service), true)?;
+        let sender = tokio::select! {
+            opened = sender.ready() => opened?,
+            closed = &mut connection => return Err(why_closed(closed)),
+        };
+        Ok(Self { connection, _sender: sender, response })
+    }
+
+    async fn answer(self) -> Result<Answer, h2::Error> {
+        let answer = pin!(read(self.response));
+        tokio::select! {
+            answered = answer => answered,
+            closed = self.connection => Err(why_closed(closed)),
+        }
+    }
+}
+
+fn why_closed(closed: Result<(), h2::Error>) -> h2::Error {
+    match closed {
+        Ok(()) => h2::Error::from(h2::Reason::CANCEL),
+        Err(error) => error,
     }
 }
 
@@ -123,7 +196,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn finding(&self) -> Finding {
+    fn finding(&self, within: &str) -> Finding {
         match self.status.as_deref() {
             Some("0") => match parse(&self.body) {
                 Says::Serving => Finding::success("service healthy"),
@@ -136,30 +209,31 @@ impl Answer {
                 "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {}",
                 self.message
             )),
-            Some(status) => Finding::failure(format!(
-                "error: health rpc failed: code = {status} desc = {}",
-                self.message
-            )),
-            None => Finding::failure("error: health rpc failed: no grpc-status in the answer"),
+            Some(DEADLINE_EXCEEDED) => did_not_complete(within),
+            Some(status) => Finding::failure(rpc_failed(code_name(status), &self.message)),
+            None => {
+                let problem = "server closed the stream without sending trailers";
+                Finding::failure(rpc_failed("Internal", problem))
+            }
         }
     }
 }
 
-async fn ask(sender: SendRequest<Bytes>, check: &Check) -> Result<Answer, h2::Error> {
+fn request(check: &Check) -> Request<()> {
     let authority = SocketAddr::new(check.ip, check.port);
     let scheme = match check.mode {
         Mode::Plaintext => "http",
         Mode::Tls => "https",
     };
-    let request = Request::post(format!("{scheme}://{authority}/grpc.health.v1.Health/Check"))
+    Request::post(format!("{scheme}://{authority}/grpc.health.v1.Health/Check"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .header("user-agent", super::USER_AGENT)
         .body(())
-        .expect("all of it is plain ASCII");
-    let mut sender = sender.ready().await?;
-    let (response, mut body) = sender.send_request(request, false)?;
-    body.send_data(encode(&check.service), true)?;
+        .expect("all of it is plain ASCII")
+}
+
+async fn read(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let response = response.await?;
     let mut answer = Answer { status: None, message: String::new(), body: BytesMut::new() };
     answer.note(response.headers());

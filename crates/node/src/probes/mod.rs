@@ -15,7 +15,7 @@ mod port;
 mod tcp;
 mod tls;
 
-pub(crate) use exec::timed_out;
+pub(crate) use exec::{timed_out, why_not_run};
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -273,7 +273,10 @@ async fn a_server_that_never_answers_fails_when_the_time_is_over() {
     let action = GRPCAction { port: i32::from(port), ..GRPCAction::default() };
     let grpc = Probe { grpc: Some(action), ..Probe::default() };
     let found = probe(grpc, port, Duration::from_secs(1)).await.unwrap();
-    assert_eq!(found, Finding::failure("timeout: health rpc did not complete within 1s"));
+    let no_server = format!(
+        "timeout: failed to connect service \"127.0.0.1:{port}\" within 1s: context deadline exceeded"
+    );
+    assert_eq!(found, Finding::failure(no_server));
 }
 
 /// A server's side of TLS, with a certificate for somebody else.
@@ -435,6 +438,35 @@ async fn health_service<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     }
 }
 
+/// [kubelet: `grpc.WithBlock`]
+#[tokio::test]
+async fn grpc_waits_for_a_server_for_as_long_as_the_probe_may_take() {
+    let (listener, port) = listen().await;
+    tokio::spawn(async move {
+        // what listens there first is another server, on its way out
+        let (mut other, _) = listener.accept().await.unwrap();
+        other.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        drop(other);
+        let (stream, _) = listener.accept().await.unwrap();
+        health_service(stream).await;
+    });
+    let action = GRPCAction { port: i32::from(port), ..GRPCAction::default() };
+    let grpc = Probe { grpc: Some(action), ..Probe::default() };
+    assert_eq!(probe(grpc, port, LONG).await.unwrap(), Finding::success("service healthy"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn grpc_that_nobody_speaks_has_failed_to_connect() {
+    let (port, _) = serve(&[("/", "HTTP/1.1 400 Bad Request\r\n\r\n")]).await;
+    let action = GRPCAction { port: i32::from(port), ..GRPCAction::default() };
+    let grpc = Probe { grpc: Some(action), ..Probe::default() };
+    let found = probe(grpc, port, Duration::from_secs(90)).await.unwrap();
+    let expected = format!(
+        "timeout: failed to connect service \"127.0.0.1:{port}\" within 1m30s: context deadline exceeded"
+    );
+    assert_eq!(found, Finding::failure(expected));
+}
+
 #[tokio::test]
 async fn grpc_asks_the_standard_health_service() {
     let (listener, port) = listen().await;
@@ -449,7 +481,9 @@ async fn grpc_asks_the_standard_health_service() {
         (Some("shop"), Finding::failure("service unhealthy (responded with \"NOT_SERVING\")")),
         (
             Some("unknown"),
-            Finding::failure("error: health rpc failed: code = 5 desc = no such service"),
+            Finding::failure(
+                "error: health rpc probe failed: rpc error: code = NotFound desc = no such service",
+            ),
         ),
         (
             Some("old"),

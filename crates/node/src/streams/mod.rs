@@ -13,6 +13,7 @@ use rekindle_types::PodUid;
 use tokio::net::TcpStream;
 
 use crate::pods::PodIndex;
+use crate::probes::why_not_run;
 
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
@@ -20,14 +21,14 @@ pub enum StreamError {
     /// Nothing of the pod stands here.
     #[error("pod {0} has no sandbox on this node")]
     NoSandbox(PodUid),
-    /// The container does not run.
-    #[error("container {container:?} is not running")]
+    /// The container does not run. What people find when they look for it, and some programs too.
+    #[error("unable to upgrade connection: container not found ({container:?})")]
     NotRunning {
         /// Its name.
         container: String,
     },
     /// The runtime said no.
-    #[error("error executing command in container: {}", .0.chain())]
+    #[error("error executing command in container: {}", why_not_run(.0))]
     Runtime(Box<RuntimeError>),
     /// The runtime said no.
     #[error("error attaching to container: {}", .0.chain())]
@@ -156,5 +157,38 @@ impl<R: Runtime> Open for OnRuntime<R> {
             }
             port::connect(namespace, port).await.map_err(|e| failed(e.to_string()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_runtime::{ContainerKey, SandboxKey};
+    use rekindle_types::{ContainerAttempt, ContainerName, PodRef, SandboxAttempt};
+
+    use super::*;
+
+    /// [kubelet: `GetExec`, `findContainer`; containerd: `execInContainer`]
+    #[test]
+    fn what_cannot_be_executed_is_told_as_on_any_cluster() {
+        let not_running = StreamError::NotRunning { container: "web".to_owned() };
+        let text = "unable to upgrade connection: container not found (\"web\")";
+        assert_eq!(not_running.to_string(), text);
+        let pod = PodRef {
+            namespace: "default".to_owned(),
+            name: "web".to_owned(),
+            uid: PodUid("u1".to_owned()),
+        };
+        let no_such_command = RuntimeError::Start {
+            key: ContainerKey {
+                sandbox: SandboxKey { pod, attempt: SandboxAttempt(0) },
+                name: ContainerName("web".to_owned()),
+                attempt: ContainerAttempt(0),
+            },
+            problem: "exec \"nope\": executable file not found in $PATH".to_owned(),
+        };
+        assert_eq!(
+            StreamError::Runtime(Box::new(no_such_command)).to_string(),
+            "error executing command in container: failed to exec in container: exec \"nope\": executable file not found in $PATH"
+        );
     }
 }

@@ -71,7 +71,8 @@ impl Images {
 
     /// The registry has everything but `r.test/unknown`.
     pub(crate) fn fetch(&mut self, image: &str) -> Option<ImageInfo> {
-        if image.starts_with("r.test/") && image != "r.test/unknown" {
+        let name = ImageReference::parse(image).unwrap().name();
+        if name.starts_with("r.test/") && name != "r.test/unknown" {
             self.add(image, 1, ImageUse::Unused);
         }
         self.status(image)

@@ -354,6 +354,14 @@ impl Runtime for FakeRuntime {
             state.panics_at.take_if(|name| *name == spec.key.name.0).is_some()
         };
         assert!(!panics, "told to panic");
+        let security = &spec.security;
+        if security.run_as_non_root && security.run_as_user.is_none() {
+            // its images have no user of their own
+            return Err(RuntimeError::Config {
+                key: spec.key.clone(),
+                problem: "container has runAsNonRoot and image will run as root".to_owned(),
+            });
+        }
         let made = self.machine.call(|state| state.create(spec)).await;
         made.map(|()| created).ok_or_else(|| absent("create: no sandbox"))
     }

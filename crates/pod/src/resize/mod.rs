@@ -84,6 +84,7 @@ impl Resize {
             None => (Allocation::shown_by(pod), shown_standing(pod)),
         };
         let wanted = Allocation::wanted_by(pod);
+        let error = conditions::shown_error(pod, granted.generation);
         Self {
             granted_pod: granted.in_place_of_wanted(pod),
             open_ticket: None,
@@ -91,11 +92,14 @@ impl Resize {
             granted,
             wanted,
             tickets: 0,
+            error: match standing {
+                ResizeStanding::Settled => None,
+                ResizeStanding::UnderWay => error,
+            },
             progress: match standing {
                 ResizeStanding::Settled => Progress::Settled,
                 ResizeStanding::UnderWay => Progress::Raise(Task::due()),
             },
-            error: None,
         }
     }
 

@@ -75,7 +75,7 @@ impl Runtime {
             }
             Action::PullImage { image, policy, .. } => Ok(self.look_for_image(image, *policy)),
             Action::FetchImage { image, .. } => {
-                self.fetched.insert(image.clone());
+                self.fetched.insert(in_full(image));
                 let source = ImageSource::Pulled {
                     took: TickDuration::from_millis(1200),
                     with_waiting: TickDuration::from_millis(1250),
@@ -123,14 +123,14 @@ impl Runtime {
 
     /// Images of `registry.test` are not here until they are fetched; all others are.
     fn look_for_image(&self, image: &str, policy: PullPolicy) -> Outcome {
-        let here = !image.starts_with("registry.test/") || self.fetched.contains(image);
+        let here = !image.starts_with("registry.test/") || self.fetched.contains(&in_full(image));
         match policy {
-            PullPolicy::Always => Outcome::ImageToFetch,
+            PullPolicy::Always => to_fetch(image),
             PullPolicy::IfNotPresent | PullPolicy::Never if here => Outcome::ImagePresent {
                 image_id: image_id(image),
                 source: ImageSource::AlreadyPresent,
             },
-            PullPolicy::IfNotPresent | PullPolicy::Never => Outcome::ImageToFetch,
+            PullPolicy::IfNotPresent | PullPolicy::Never => to_fetch(image),
         }
     }
 
@@ -408,6 +408,16 @@ pub fn made(key: &ContainerKey) -> Made {
         image_id: image_id("any"),
         user: None,
     }
+}
+
+fn to_fetch(image: &str) -> Outcome {
+    Outcome::ImageToFetch { name: in_full(image) }
+}
+
+/// Without a tag it is the image tagged `latest`.
+fn in_full(image: &str) -> String {
+    let last = image.rsplit('/').next().unwrap_or(image);
+    if last.contains(':') { image.to_owned() } else { format!("{image}:latest") }
 }
 
 fn image_id(image: &str) -> String {

@@ -46,7 +46,7 @@ impl Pulls {
             self.missing.entry(image.to_owned()).or_default();
         }
         match self.missing.contains_key(image) {
-            true => Outcome::ImageToFetch,
+            true => Outcome::ImageToFetch { name: image.to_owned() },
             false => {
                 let source = ImageSource::AlreadyPresent;
                 Outcome::ImagePresent { image_id: image.to_owned(), source }
@@ -133,10 +133,14 @@ impl PodOnNode {
 mod tests {
     use super::*;
 
+    fn to_fetch(image: &str) -> Outcome {
+        Outcome::ImageToFetch { name: image.to_owned() }
+    }
+
     #[test]
     fn an_image_that_cannot_be_had_is_asked_for_after_longer_and_longer_pauses() {
         let (mut pulls, gone) = (Pulls::default(), Registry::Gone);
-        assert_eq!(pulls.look("app:1", gone), Outcome::ImageToFetch);
+        assert_eq!(pulls.look("app:1", gone), to_fetch("app:1"));
         let mut at = Tick::from_secs(100);
         for pause in [10, 20, 40, 80, 160, 300, 300] {
             assert_eq!(pulls.check(at, "app:1"), None);
@@ -154,9 +158,9 @@ mod tests {
         }
         assert_eq!(pulls.held(at).next(), None);
         // it is not there before somebody fetched it
-        assert_eq!(pulls.look("app:1", Registry::Answers), Outcome::ImageToFetch);
+        assert_eq!(pulls.look("app:1", Registry::Answers), to_fetch("app:1"));
         assert!(pulls.fetch(at, "app:1", Registry::Answers).is_ok());
-        assert_ne!(pulls.look("app:1", Registry::Answers), Outcome::ImageToFetch);
-        assert_ne!(pulls.look("app:2", Registry::Answers), Outcome::ImageToFetch);
+        assert_ne!(pulls.look("app:1", Registry::Answers), to_fetch("app:1"));
+        assert_ne!(pulls.look("app:2", Registry::Answers), to_fetch("app:2"));
     }
 }

@@ -3,6 +3,7 @@
 use rekindle_pod::{
     ActionError, ActionErrorKind, ImageSource, Outcome, PodEvent, PullPolicy, Severity,
 };
+use rekindle_runtime::image::ImageReference;
 use rekindle_runtime::{ImageInfo, ImageOrigin, ImagePull, Runtime, RuntimeError};
 use rekindle_types::reasons::event;
 
@@ -26,7 +27,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 ),
             }),
             (PullPolicy::Always, Some(_) | None) | (PullPolicy::IfNotPresent, None) => {
-                Ok(Outcome::ImageToFetch)
+                Ok(Outcome::ImageToFetch { name: full_name(image) })
             }
         }
     }
@@ -74,6 +75,12 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         }
         Ok(secrets)
     }
+}
+
+/// What is no reference is none in full either: the pull says so.
+fn full_name(image: &str) -> String {
+    ImageReference::parse(image)
+        .map_or_else(|_| image.to_owned(), |reference| reference.to_string())
 }
 
 /// The event that shows it names the image already.

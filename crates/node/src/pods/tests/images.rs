@@ -87,6 +87,24 @@ async fn a_pull_that_fails_backs_off_and_names_the_cause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_image_that_two_containers_name_in_different_ways_is_one_image() {
+    let world = World::new();
+    let mut web = pod_of("web", "r.test/unknown");
+    let mut other = container("other");
+    other.image = Some("r.test/unknown:latest".to_owned());
+    web.spec.as_mut().unwrap().containers.push(other);
+    world.api.create("pods", &web);
+    let _agent = world.agent().await;
+    let both_wait = |world: &World| {
+        let statuses = world.status("web")["containerStatuses"].clone();
+        let reason = |place: usize| &statuses[place]["state"]["waiting"]["reason"];
+        (0..2).all(|place| reason(place) == "ImagePullBackOff")
+    };
+    world.api.until("both are held", |_| both_wait(&world)).await;
+    assert_eq!(world.machine.images().pulls.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_so_many_images_are_pulled_at_a_time() {
     let world = World::new();
     world.machine.images().held = true;

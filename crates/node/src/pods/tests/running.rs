@@ -179,6 +179,49 @@ async fn a_sub_path_that_leads_out_of_its_volume_is_a_config_error_that_names_th
     assert!(volume.join("esc/etc").is_dir());
 }
 
+/// [kubelet: `verifyRunAsNonRoot`]
+#[tokio::test(start_paused = true)]
+async fn an_image_that_would_run_as_root_against_run_as_non_root_is_told_in_the_kubelets_words() {
+    let world = World::new();
+    let mut web = pod("web", vec![container("app")]);
+    let context = json!({"runAsNonRoot": true});
+    web.spec.as_mut().unwrap().security_context = serde_json::from_value(context).unwrap();
+    world.api.create("pods", &web);
+    let _agent = world.agent().await;
+    let waiting = || shown(&world, "web", "app")["state"]["waiting"].clone();
+    let is_held = || waiting()["reason"] == "CreateContainerConfigError";
+    world.api.until("held", |_| is_held()).await;
+    let uid = world.api.get("pods", "web").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(
+        waiting()["message"],
+        json!(format!(
+            "container has runAsNonRoot and image will run as root (pod: \"web_default({uid})\", container: app)"
+        ))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ended_with_a_stop_whose_agent_was_killed_is_no_finished_work() {
+    let world = World::new();
+    let mut web = pod("web", vec![container("app"), container("slow")]);
+    web.spec.as_mut().unwrap().restart_policy = Some("OnFailure".to_owned());
+    world.api.create("pods", &web);
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    world.machine.stubborn("slow");
+    tokio::select! {
+        () = agent.stop(StopMode::EndPods) => panic!("a container that does not obey has ended"),
+        () = world.machine.until("app ends", |machine| machine.running() == ["slow#0"]) => {}
+    }
+    world.machine.disconnect();
+    world.api.disconnect();
+    let _next = world.agent().await;
+    world.machine.until("runs again", |machine| machine.running() == ["app#1", "slow#0"]).await;
+    let last = || shown(&world, "web", "app")["lastState"]["terminated"].clone();
+    world.api.until("shown", |_| last()["exitCode"] == 0).await;
+    assert_eq!(shown(&world, "web", "app")["restartCount"], 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_stops_can_end_its_pods_and_the_next_one_brings_them_back() {
     let world = World::new();
