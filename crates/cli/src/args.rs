@@ -340,8 +340,26 @@ pub struct Restart {
     /// refused and why, and exits with 1 when anything would be; client: only shows what would be asked for
     #[arg(long, value_enum, default_value_t = DryRunArg::None, default_missing_value = "server", num_args = 0..=1, require_equals = true)]
     pub dry_run: DryRunArg,
+    /// Print the requests and nothing else, as they are in the end with --wait, and as they would be with --dry-run: their names, or the
+    /// object, or a List when they are several. All else that is told goes to standard error
+    #[arg(short, long, value_enum, default_value_t = RestartOutput::Text, hide_default_value = true)]
+    pub output: RestartOutput,
     #[command(flatten)]
     pub access: Access,
+}
+
+/// How what was asked for is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RestartOutput {
+    /// A line of what was done, and of each step that is waited for.
+    #[value(hide = true)]
+    Text,
+    /// The names of the requests.
+    Name,
+    /// The requests.
+    Json,
+    /// The same.
+    Yaml,
 }
 
 /// Whether anything is done.

@@ -1,7 +1,25 @@
 //! What was tried already, as a ledger has it.
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung, RungAttempts};
+use rekindle_types::v1alpha1::{Effect, RestartLedgerStatus, Rung, RungAttempts};
+
+/// The rung of the last restart that was asked for, when that was over before anything was done to the pod. It counts as an attempt, and has shown
+/// nothing.
+pub(crate) fn last_untried(ledger: &RestartLedgerStatus) -> Option<Rung> {
+    let asked = ledger.asked().next_back()?;
+    match asked.outcome.as_ref()?.effect() {
+        Effect::Nothing(_) => asked.rung,
+        Effect::Done | Effect::TakenBack => None,
+    }
+}
+
+/// When the last restart was decided that ended what ran, and left the pod where it was.
+pub(crate) fn last_in_place(ledger: &RestartLedgerStatus) -> Option<Tick> {
+    let attempts = Attempts::of(ledger);
+    let in_place = [Rung::Containers, Rung::Pod];
+    let last = in_place.into_iter().filter_map(|rung| attempts.last(rung)).max();
+    last.filter(|_| last_untried(ledger).is_none_or(|untried| !in_place.contains(&untried)))
+}
 
 /// The attempts in a ledger. It must be pruned to the window.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +53,6 @@ impl<'a> Attempts<'a> {
     /// When the last attempt of all rungs was; the earliest tick when there is none.
     pub(crate) fn latest(self) -> Tick {
         self.0.iter().flat_map(|entry| &entry.at).map(Tick::from).max().unwrap_or(Tick::ZERO)
-    }
-
-    /// When the last restart was that ended what ran, and left the pod where it was.
-    pub(crate) fn last_in_place(self) -> Option<Tick> {
-        [Rung::Containers, Rung::Pod].into_iter().filter_map(|rung| self.last(rung)).max()
     }
 
     fn times(self, rung: Rung) -> impl Iterator<Item = Tick> + 'a {

@@ -4,7 +4,7 @@ use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP}
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::attempts::Attempts;
+use crate::attempts::{self, Attempts};
 use crate::budget::{self, Room};
 use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
@@ -47,6 +47,7 @@ impl<'a> Decider<'a> {
         let first_at = Attempts(&tried).first(Rung::Container);
         let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
+        let not_carried_out = not_carried_out.as_deref();
         let story = |failure, failures| Story {
             now,
             policy,
@@ -116,7 +117,8 @@ impl<'a> Decider<'a> {
             }
             Correlation::OfRevision(revision) => common = Some(revision),
         }
-        story.given_up = self.given_up().map(|(_, why)| why);
+        let given_up = self.given_up().map(|(_, why)| why);
+        story.given_up = given_up.as_deref();
         if story.given_up.is_some() {
             from = Rung::Rollback;
         }
@@ -187,11 +189,7 @@ impl<'a> Decider<'a> {
         else {
             return;
         };
-        let last = ledger.asked().next_back().and_then(|asked| asked.pod_restart.as_deref());
-        let nothing_done = last.is_some_and(|name| {
-            self.requests.ended_nothing(name) || self.requests.not_carried_out(name).is_some()
-        });
-        if !nothing_done && self.on_its_way().is_none() {
+        if attempts::last_untried(ledger).is_none() && self.on_its_way().is_none() {
             self.draft.ledger.in_vain = self.draft.ledger.in_vain.max(Some(rung));
         }
     }

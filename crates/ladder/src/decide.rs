@@ -3,7 +3,7 @@
 use rekindle_types::Tick;
 use rekindle_types::digest::fold;
 use rekindle_types::reasons::event::LADDER_STEP;
-use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, OnExhausted, Rung};
+use rekindle_types::v1alpha1::{Effect, HoldReason, LedgerPhase, OnExhausted, Rung};
 
 use crate::attempts::Attempts;
 use crate::budget::GIVEN_UP_AFTER;
@@ -13,7 +13,7 @@ use crate::failures::{self, Excuse, Failure, Since, Started};
 use crate::observation::{Course, Outcome, PodView, Shown};
 use crate::requests::Requests;
 use crate::stability;
-use crate::{Action, Decision, PodRestartPlan, Severity, Situation, sentence};
+use crate::{Action, Decision, PodRestartPlan, Severity, Situation, outcomes, sentence};
 
 /// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
 const NAME_BYTES_MAX: usize = 200;
@@ -28,7 +28,8 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         Shown::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
     }
     let situation = &Situation { policy: &policy, ..*situation };
-    let draft = Draft::of(situation.ledger, situation.now);
+    let mut draft = Draft::of(situation.ledger, situation.now);
+    outcomes::note(&mut draft.ledger, situation.restarts, situation.now);
     let requests = Requests::of(situation.now, view.uid, situation.restarts);
     let course = view.course;
     let mut decider = Decider { situation, view, requests, draft };
@@ -92,7 +93,7 @@ impl<'a> Decider<'a> {
         } else if let Some(rung) = self.draft.ledger.held_rung {
             self.retry_held(rung);
         } else if let Some((rung, why)) = self.given_up() {
-            self.answer_given_up(rung, why);
+            self.answer_given_up(rung, &why);
         } else if let Some(stuck) = &stuck {
             self.answer_stuck(stuck);
         } else if no_sandbox {
@@ -188,10 +189,12 @@ impl<'a> Decider<'a> {
     }
 
     /// The ladder's last request, when it was over before anything was done to the pod and counts as an attempt: its rung, its name, and why.
-    pub(crate) fn not_carried_out(&self) -> Option<(Rung, String, &'a str)> {
+    pub(crate) fn not_carried_out(&self) -> Option<(Rung, String, String)> {
         let asked = self.draft.ledger.asked().next_back()?;
-        let name = asked.pod_restart.as_deref()?;
-        Some((asked.rung?, name.to_owned(), self.requests.not_carried_out(name)?))
+        match asked.outcome.as_ref()?.effect() {
+            Effect::Nothing(why) => Some((asked.rung?, asked.pod_restart.clone()?, why.to_owned())),
+            Effect::Done | Effect::TakenBack => None,
+        }
     }
 
     /// Nothing goes on that the ledger's last words tell of. One that was given up for want of a node is answered at once.
@@ -199,8 +202,9 @@ impl<'a> Decider<'a> {
         let Some((rung, name, why)) = self.not_carried_out() else { return };
         let last = self.draft.ledger.decisions.iter().flatten().next_back();
         let is_last = last.is_some_and(|last| last.pod_restart.as_ref() == Some(&name));
-        if is_last && self.requests.given_up(&name).is_none() {
-            let message = sentence::over_undone(rung, &name, why);
+        let outcome = last.and_then(|last| last.outcome.as_ref());
+        if is_last && outcome.is_none_or(|outcome| outcome.given_up().is_none()) {
+            let message = sentence::over_undone(rung, &name, &why);
             self.draft.decide(LedgerPhase::Climbing, None, &message);
             self.draft.tell(Severity::Warning, LADDER_STEP, &message);
         }

@@ -150,6 +150,7 @@ impl Draft {
                     reason,
                     count: 1,
                     pod_restart: None,
+                    outcome: None,
                 });
             }
         }

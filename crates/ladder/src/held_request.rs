@@ -17,7 +17,17 @@ use crate::draft::EXHAUSTED;
 use crate::seen::cut;
 use crate::{Situation, sentence};
 
-impl<'a> Decider<'a> {
+/// An attempt that was given up without having been begun.
+struct GivenUp {
+    rung: Rung,
+    /// The request.
+    name: String,
+    /// When it was over.
+    finished: Tick,
+    why: String,
+}
+
+impl Decider<'_> {
     /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
     pub(crate) fn note_held_request(&mut self) {
         if let Some((request, why)) = self.requests.held() {
@@ -42,40 +52,40 @@ impl<'a> Decider<'a> {
         let request = self.requests.replacing();
         let request = request.and_then(|r| Some((r.spec.rung(), r.metadata.name.as_deref()?)));
         let message = match self.given_up() {
-            Some((rung, why)) => sentence::given_up(rung, why),
+            Some((rung, why)) => sentence::given_up(rung, &why),
             None => sentence::goes_on(request),
         };
         self.draft.decide(LedgerPhase::Climbing, None, &message);
     }
 
     /// Whether the window stands still: a rung that is due may be held back for longer than that, and so may a request. What was tried counts
-    /// when it goes on, or is given up. What is said of an exhausted ladder says it with its attempts.
+    /// when it goes on, or is given up. What is said of an exhausted ladder says it with its attempts, as long as the request is kept.
     pub(crate) fn window_stands_still(&self) -> bool {
+        let is_kept = |name: String| self.requests.contains(&name);
         self.draft.ledger.held_rung.is_some()
             || self.is_restarting()
             || self.requests.is_unbegun()
             || self.given_up().is_some()
-            || (self.is_exhausted() && self.last_given_up().is_some())
+            || (self.is_exhausted() && self.last_given_up().is_some_and(|last| is_kept(last.name)))
     }
 
     /// The rung whose attempt was given up without having been begun, and why; none once that is answered.
-    pub(crate) fn given_up(&self) -> Option<(Rung, &'a str)> {
-        let (rung, finished, why) = self.last_given_up()?;
+    pub(crate) fn given_up(&self) -> Option<(Rung, String)> {
+        let GivenUp { rung, finished, why, .. } = self.last_given_up()?;
         let is_answered = self.draft.condition_since(EXHAUSTED).is_some_and(|at| at >= finished);
         (!is_answered).then_some((rung, why))
     }
 
-    /// The last attempt, if it was given up: its rung, when, and why. A ledger that was cleared meanwhile has none.
-    fn last_given_up(&self) -> Option<(Rung, Tick, &'a str)> {
-        if self.requests.is_empty() {
-            return None;
-        }
+    /// The last attempt, if it was given up. A ledger that was cleared meanwhile has none.
+    fn last_given_up(&self) -> Option<GivenUp> {
         let ledger = &self.draft.ledger;
         let asked = ledger.asked().next_back()?;
-        let rung = asked.rung?;
-        let (finished, why) = self.requests.given_up(asked.pod_restart.as_deref()?)?;
+        let (rung, outcome) = (asked.rung?, asked.outcome.as_ref()?);
+        let why = outcome.given_up()?.to_owned();
+        let finished = Tick::from(outcome.finished_at.as_ref()?);
         let counts = Attempts::of(ledger).last(rung) == Some(Tick::from(&asked.at));
-        counts.then_some((rung, finished, why))
+        let name = asked.pod_restart.clone().filter(|_| counts)?;
+        Some(GivenUp { rung, name, finished, why })
     }
 
     /// No other node could take the pod: on with the next rung, or the end. What runs just now is left alone: it fails again, and is answered

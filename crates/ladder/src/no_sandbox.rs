@@ -53,6 +53,7 @@ impl Decider<'_> {
         let node_says = peers.node_says.as_deref();
         let tried = Attempts(&tried);
         let failure = &failure;
+        let not_carried_out = self.not_carried_out().map(|(.., why)| why);
         let story = Story {
             now,
             policy,
@@ -63,7 +64,7 @@ impl Decider<'_> {
             elsewhere,
             node_says,
             given_up: None, // that is answered before
-            not_carried_out: self.not_carried_out().map(|(.., why)| why),
+            not_carried_out: not_carried_out.as_deref(),
             quotes: Quotes::Given,
         };
         match choose(policy, tried, rollback, from, 0).turn {

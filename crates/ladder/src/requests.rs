@@ -31,10 +31,6 @@ impl<'a> Requests<'a> {
         Self { list, now }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.list.iter().any(|r| r.metadata.name.as_deref() == Some(name))
     }
@@ -103,20 +99,6 @@ impl<'a> Requests<'a> {
         self.list.iter().find(named).is_some_and(|request| request.did_nothing())
     }
 
-    /// This one was over before anything was done to the pod, and nobody took it back: why. It was an attempt, but its rung was not tried.
-    pub(crate) fn not_carried_out(&self, name: &str) -> Option<&'a str> {
-        let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
-        let status = request.status.as_ref()?;
-        let is_undone = match status.phase? {
-            PodRestartPhase::Refused => true,
-            PodRestartPhase::Failed => status.started_at.is_none(),
-            PodRestartPhase::Running | PodRestartPhase::Succeeded | PodRestartPhase::Withdrawn => {
-                false
-            }
-        };
-        is_undone.then(|| status.message.as_deref().unwrap_or("nobody says why"))
-    }
-
     /// When the node began this one, if it has.
     pub(crate) fn begun_in_place(&self, name: &str) -> Option<Tick> {
         let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
@@ -138,16 +120,6 @@ impl<'a> Requests<'a> {
             }
         };
         status.finished_at.as_ref().filter(|_| is_of_node && is_unbegun).map(Tick::from)
-    }
-
-    /// This one was held back until it was given up: when, and why.
-    pub(crate) fn given_up(&self, name: &str) -> Option<(Tick, &'a str)> {
-        let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
-        let status = request.status.as_ref()?;
-        let was_held = status.replacement.as_ref()?.step == ReplacementStep::Held;
-        let has_failed = status.phase == Some(PodRestartPhase::Failed);
-        let at = status.finished_at.as_ref().filter(|_| was_held && has_failed)?;
-        Some((Tick::from(at), status.message.as_deref()?))
     }
 
     /// Those of the ladder that were taken back before they were begun, and why.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
-    LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung, RungAttempts,
+    LedgerDecision, LedgerPhase, RestartLedgerStatus, RestartOutcome, RollbackStatus, Rung,
+    RungAttempts,
 };
 use rekindle_types::validation::names;
 
@@ -97,16 +98,45 @@ fn decisions_at(decisions: &[LedgerDecision], now: Tick) -> Vec<LedgerDecision> 
     let surplus = decisions.len().saturating_sub(DECISIONS_MAX);
     let kept = decisions[surplus..].iter().map(|decision| {
         let at = no_later(&decision.at, now);
+        let pod_restart = decision.pod_restart.clone().filter(|name| is_name(name));
+        let outcome = decision.outcome.as_ref().filter(|_| pod_restart.is_some());
         LedgerDecision {
             first_at: decision.first_at.as_ref().map(|first| no_later(first, now).min(at.clone())),
             at,
             rung: decision.rung,
             reason: cut(&decision.reason).to_owned(),
             count: decision.count.max(1),
-            pod_restart: decision.pod_restart.clone().filter(|name| is_name(name)),
+            outcome: outcome.map(|outcome| outcome_at(outcome, now)),
+            pod_restart,
         }
     });
     kept.collect()
+}
+
+/// How a request ended, with texts of no more than a ledger keeps. What replaces a pod is over by the clock that a ladder goes by; what a node restarted, by
+/// the node's.
+pub(crate) fn outcome_at(outcome: &RestartOutcome, now: Tick) -> RestartOutcome {
+    let short = |text: &String| cut(text).to_owned();
+    let over = outcome.finished_at.as_ref().map(|at| match outcome.step {
+        Some(_) => Tick::from(at).min(now).to_time(),
+        None => at.clone(),
+    });
+    RestartOutcome {
+        phase: outcome.phase,
+        pod_name: short(&outcome.pod_name),
+        rung: outcome.rung,
+        message: outcome.message.as_ref().map(short),
+        started_at: outcome.started_at.clone(),
+        finished_at: over,
+        step: outcome.step,
+        new_pod_name: outcome.new_pod_name.as_ref().map(short),
+        rollback: outcome.rollback.as_ref().map(|rollback| RollbackStatus {
+            deployment_name: short(&rollback.deployment_name),
+            from_replica_set: short(&rollback.from_replica_set),
+            to_replica_set: short(&rollback.to_replica_set),
+            to_revision: rollback.to_revision,
+        }),
+    }
 }
 
 /// Its own, and what a later version adds.
@@ -140,6 +170,7 @@ mod tests {
             reason: "it failed".to_owned(),
             count: 2,
             pod_restart: Some(name.to_owned()),
+            outcome: None,
         };
         let attempts = |secs: &[u64]| {
             let at = secs.iter().map(|secs| at(*secs)).collect();

@@ -4,7 +4,7 @@ use rekindle_types::Tick;
 use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{OnExhausted, RestartLedgerStatus, Rung};
 
-use crate::attempts::Attempts;
+use crate::attempts::{self, Attempts};
 use crate::budget::{Room, Scope};
 use crate::evidence::Diagnosis;
 use crate::failures::{Failure, Part};
@@ -397,9 +397,12 @@ pub(crate) fn cannot_start(name: &str, what: &str, because: &str) -> String {
     format!("{}: the ladder holds, no restart helps: {because}", container(name, what))
 }
 
-/// Everything runs again.
-pub(crate) fn running(policy: &Policy, tried: Attempts<'_>, since: Tick) -> String {
-    let after = match tried.highest().filter(|rung| *rung > Rung::Container) {
+/// Everything runs again: what was not carried out has no part in it.
+pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick) -> String {
+    let tried = Attempts::of(ledger);
+    let untried = attempts::last_untried(ledger);
+    let rung = tried.highest().filter(|rung| *rung > Rung::Container && Some(*rung) != untried);
+    let after = match rung {
         None => String::new(),
         Some(rung) => format!(", after {}", done(policy, tried, rung)),
     };

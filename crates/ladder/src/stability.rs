@@ -79,7 +79,7 @@ pub(crate) fn follow(
         return;
     }
     draft.ledger.held_by = None;
-    let message = sentence::running(policy, Attempts::of(&draft.ledger), since);
+    let message = sentence::running(policy, &draft.ledger, since);
     draft.ledger.message = Some(message.clone());
     if has_outlived(view, &draft.ledger, policy.window, now) {
         recover(draft, policy, &message);

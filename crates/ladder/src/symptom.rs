@@ -6,7 +6,7 @@ use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::attempts::Attempts;
+use crate::attempts;
 use crate::evidence;
 use crate::failures;
 use crate::no_sandbox::NO_SANDBOX_FOR;
@@ -62,7 +62,7 @@ fn symptom_in(
         let symptom = Symptom { container: container.unwrap_or_default(), sign: Sign::NoSandbox };
         return Some((symptom, Some(since)));
     }
-    let restarted_at = ledger.and_then(|ledger| Attempts::of(ledger).last_in_place());
+    let restarted_at = ledger.and_then(attempts::last_in_place);
     let by_restart = |container: &ContainerView<'_>| {
         let end = container.last_end?;
         let by_rule = view.ended_with_the_others(container, &end).then_some(Sure::Yes);

@@ -8,9 +8,10 @@
 //! ```
 
 use rekindle_types::held::Pod;
-use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung};
+use rekindle_types::v1alpha1::{Effect, PodRestart, RestartLedgerStatus, RestartOutcome, Rung};
 use rekindle_types::{Tick, TickDuration};
 
+use crate::attempts::last_untried;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::RECOVERED;
 use crate::observation::PodView;
@@ -41,23 +42,31 @@ pub enum Tried {
     InVain(Rung),
 }
 
-/// Reads it from a pod and its ledger.
-pub fn tried(pod: &Pod, ledger: &RestartLedgerStatus, now: Tick, window: TickDuration) -> Tried {
-    let last = latest_above_container(ledger, now, window);
-    let Some((rung, at)) = last else {
-        return ledger.in_vain.map_or(Tried::Nothing, Tried::InVain);
-    };
-    let symptom = symptom_of(pod, Some(ledger), now, window);
-    // Failures are told in whole seconds: one in the very second of the attempt may have been what it was for.
-    let failed_again = symptom.as_ref().is_some_and(|(_, failed)| failed.is_some_and(|f| at < f));
-    if failed_again || ledger.in_vain.is_some_and(|in_vain| in_vain >= rung) {
-        return Tried::InVain(ledger.in_vain.map_or(rung, |in_vain| in_vain.max(rung)));
-    }
-    if symptom.is_none() && stability::has_outlived(&PodView::of(pod), ledger, window, now) {
-        return Tried::Helped(rung);
-    }
+/// How far the last restart above Container came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// It is decided or asked for, and nothing has been done to the pod so far.
+    Unbegun,
+    /// It was carried out, or is. So is taken what nothing is known of any more.
+    Begun,
+    /// It was over before anything was done to the pod.
+    Untried,
+}
+
+/// Reads it from a pod, its ledger, and the restart that this asked for last, if it is there. What was refused, was given up or waits has
+/// shown nothing, whatever the pod does meanwhile.
+pub fn tried(
+    pod: &Pod,
+    ledger: &RestartLedgerStatus,
+    request: Option<&PodRestart>,
+    now: Tick,
+    window: TickDuration,
+) -> Tried {
+    let before = ledger.in_vain.map_or(Tried::Nothing, Tried::InVain);
+    let Some((rung, at)) = latest_above_container(ledger, now, window) else { return before };
     let over_at = at + GIVEN_UP_AFTER;
-    match rung {
+    let is_shown = ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
+    let in_place = match rung {
         Rung::Containers | Rung::Pod if over_at > now => {
             let pod = pod.metadata.name.clone().unwrap_or_default();
             Tried::Now(Trial { pod, rung, over_at })
@@ -68,15 +77,56 @@ pub fn tried(pod: &Pod, ledger: &RestartLedgerStatus, now: Tick, window: TickDur
         | Rung::Recreate
         | Rung::Reschedule
         | Rung::Rollback => Tried::Nothing,
+    };
+    match progress(ledger, rung, request) {
+        Progress::Untried => return before,
+        Progress::Unbegun if is_shown || in_place == Tried::Nothing => return before,
+        Progress::Unbegun => return in_place,
+        Progress::Begun => {}
+    }
+    let symptom = symptom_of(pod, Some(ledger), now, window);
+    // Failures are told in whole seconds: one in the very second of the attempt may have been what it was for.
+    let failed_again = symptom.as_ref().is_some_and(|(_, failed)| failed.is_some_and(|f| at < f));
+    if failed_again || is_shown {
+        return Tried::InVain(ledger.in_vain.map_or(rung, |in_vain| in_vain.max(rung)));
+    }
+    if symptom.is_none() && stability::has_outlived(&PodView::of(pod), ledger, window, now) {
+        return Tried::Helped(rung);
+    }
+    in_place
+}
+
+/// Of the restart that the ledger asked for last, if that was of this rung.
+fn progress(ledger: &RestartLedgerStatus, rung: Rung, request: Option<&PodRestart>) -> Progress {
+    let of = |outcome: &RestartOutcome| match outcome.effect() {
+        Effect::Done => Progress::Begun,
+        Effect::Nothing(_) | Effect::TakenBack => Progress::Untried,
+    };
+    let asked = ledger.asked().next_back().filter(|asked| asked.rung == Some(rung));
+    let Some(asked) = asked else { return Progress::Begun };
+    if let Some(outcome) = &asked.outcome {
+        return of(outcome);
+    }
+    if ledger.pending_restart.is_some() && ledger.pending_restart == asked.pod_restart {
+        return Progress::Unbegun;
+    }
+    let Some(request) = request else { return Progress::Begun };
+    let is_begun = request.status.as_ref().is_some_and(|status| status.started_at.is_some());
+    match RestartOutcome::of(request) {
+        Some(outcome) => of(&outcome),
+        None if is_begun => Progress::Begun,
+        None => Progress::Unbegun,
     }
 }
 
-/// Whether what a ledger says now may tell what came of a trial: the rung was in vain, or the pod has recovered.
+/// Whether what a ledger says now may tell what came of a trial: the rung was in vain, nothing was done, or the pod has recovered.
 pub fn is_news_of_trial(
     before: Option<&RestartLedgerStatus>,
     after: Option<&RestartLedgerStatus>,
 ) -> bool {
-    let outcome = |ledger: &RestartLedgerStatus| (ledger.in_vain, has_recovered(ledger));
+    let outcome = |ledger: &RestartLedgerStatus| {
+        (ledger.in_vain, last_untried(ledger), has_recovered(ledger))
+    };
     before.map(outcome).unwrap_or_default() != after.map(outcome).unwrap_or_default()
 }
 

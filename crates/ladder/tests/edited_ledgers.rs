@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use rekindle_ladder::{Action, Policy};
 use rekindle_types::v1alpha1::{
     HoldReason, LadderBudget, LadderRung, LedgerDecision, LedgerPhase, ObservedContainer,
-    PodRestart, PodRestartPhase, RestartLadder, RestartLedgerStatus, Rung, RungAttempts,
+    PodRestart, PodRestartPhase, ReplacementStep, RestartLadder, RestartLedgerStatus,
+    RestartOutcome, Rung, RungAttempts,
 };
 use rekindle_types::validation::names;
 use rekindle_types::{Tick, TickDuration};
@@ -101,17 +102,47 @@ fn observed() -> impl Strategy<Value = ObservedContainer> {
     })
 }
 
+fn outcome() -> impl Strategy<Value = RestartOutcome> {
+    let phases = [
+        PodRestartPhase::Running,
+        PodRestartPhase::Succeeded,
+        PodRestartPhase::Failed,
+        PodRestartPhase::Refused,
+        PodRestartPhase::Withdrawn,
+    ];
+    let steps = [ReplacementStep::Held, ReplacementStep::Evicting, ReplacementStep::Starting];
+    let states = (
+        proptest::sample::select(phases.to_vec()),
+        maybe(proptest::sample::select(steps.to_vec())),
+    );
+    (states, rung(), text(), maybe(text()), maybe(text()), maybe(time()), maybe(time())).prop_map(
+        |((phase, step), rung, pod_name, message, new_pod_name, started, finished)| {
+            RestartOutcome {
+                phase,
+                pod_name,
+                rung,
+                message,
+                started_at: started.map(Tick::to_time),
+                finished_at: finished.map(Tick::to_time),
+                step,
+                new_pod_name,
+                rollback: None,
+            }
+        },
+    )
+}
+
 fn decision() -> impl Strategy<Value = LedgerDecision> {
-    (time(), maybe(time()), maybe(rung()), text(), number(), maybe(text())).prop_map(
-        |(at, first_at, rung, reason, count, pod_restart)| LedgerDecision {
+    (time(), maybe(time()), maybe(rung()), text(), number(), maybe(text()), maybe(outcome()))
+        .prop_map(|(at, first_at, rung, reason, count, pod_restart, outcome)| LedgerDecision {
             at: at.to_micro_time(),
             first_at: first_at.map(Tick::to_micro_time),
             rung,
             reason,
             count,
             pod_restart,
-        },
-    )
+            outcome,
+        })
 }
 
 fn ledger() -> BoxedStrategy<RestartLedgerStatus> {

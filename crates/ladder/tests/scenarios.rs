@@ -15,7 +15,7 @@
 //! sandbox True|False           condition PodReadyToStartContainers
 //! restart shown                the PodRestart that was asked for shows up in the API
 //! restart done                 … and is carried out: what runs is ended, everything runs again
-//! restart running | killed | refused | succeeded
+//! restart running | killed | refused | succeeded | gone (it is removed when it has been over for a while)
 //! user restart NAME            somebody else makes a PodRestart
 //! restart held WORDS           the operator holds it back, as a disruption budget says
 //! restart given-up WORDS       … and gives it up
@@ -287,6 +287,7 @@ impl Player {
                 .withdraw("node n1 is not ready: nobody took it up within its deadline of 10m30s"),
             "failed" => world.report(PodRestartPhase::Failed),
             "refused" => world.report(PodRestartPhase::Refused),
+            "gone" => world.restarts.clear(),
             "done" => {
                 world.report(PodRestartPhase::Running);
                 world.kill_all();

@@ -1,6 +1,7 @@
 //! The ladder's part of the view: which ladder, ledger and requests belong to a pod, and the writes that a decision becomes.
 //! Pure, as the controllers are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -28,7 +29,7 @@ use crate::{overlaps, peers, policies, revisions};
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
 pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
-    let Around { view, register, limits, .. } = *around;
+    let Around { view, limits, .. } = *around;
     let Some(pod) = view.pod(name) else { return plan };
     let policy = match policies::of_pod(view, pod) {
         Ok(Some(policy)) => policy,
@@ -42,17 +43,14 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
         }
     };
     let place = ledgers::place_of(view, pod);
-    let restarts = register.restarts_of(&name.namespace, &name.name).filter_map(|restart| {
-        let restart = NamespacedName::new(name.namespace.as_str(), restart);
-        view.pod_restart(&restart).map(Arc::as_ref)
-    });
-    let restarts: Vec<&PodRestart> = restarts.collect();
+    let status = place.ledger.and_then(|ledger| ledger.status.as_ref());
+    let restarts = requests(around, name, status);
     let seen = Surroundings::of(around, &policy, pod, place.ledger, now);
     let decision = decide(&Situation {
         now,
         policy: &policy,
         pod,
-        ledger: place.ledger.and_then(|ledger| ledger.status.as_ref()),
+        ledger: status,
         restarts: &restarts,
         others: &seen.others,
         crowd: &seen.crowd,
@@ -93,6 +91,28 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
         plan.look_again(at);
     }
     plan
+}
+
+/// The requests for a pod, and those that its ledger asked for: for the pod before it, that is.
+fn requests<'a>(
+    around: &Around<'a>,
+    pod: &NamespacedName,
+    ledger: Option<&RestartLedgerStatus>,
+) -> Vec<&'a PodRestart> {
+    let Around { view, register, .. } = *around;
+    let mut names: BTreeSet<&str> = register.restarts_of(&pod.namespace, &pod.name).collect();
+    names.extend(ledger.into_iter().flat_map(open_requests));
+    let requests = names.into_iter().filter_map(|name| {
+        let name = NamespacedName::new(pod.namespace.as_str(), name);
+        view.pod_restart(&name).map(Arc::as_ref)
+    });
+    requests.collect()
+}
+
+/// The names of the requests that a ledger asked for and has not seen the end of.
+pub(crate) fn open_requests(ledger: &RestartLedgerStatus) -> impl Iterator<Item = &str> {
+    let open = ledger.asked().filter(|decision| decision.outcome.is_none());
+    open.filter_map(|decision| decision.pod_restart.as_deref())
 }
 
 /// The ledgers of a pod that no ladder selects any more say so.

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::vacancy::{self, Vacancy};
 use rekindle_controllers::{Change, Kind, NamespacedName, Object, Plan, View, Write, job, pods};
-use rekindle_ladder::{Identity, Lineage, identity, may_inherit, node_of, seen_at, without_pod};
+use rekindle_ladder::{
+    Identity, Lineage, identity, may_inherit, node_of, seen_at, with_outcomes, without_pod,
+};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration};
 
+use crate::ladder::open_requests;
 use crate::{ledgers, policies};
 
 /// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
@@ -85,11 +88,18 @@ fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<Write> {
     Some(Write::UpdateStatus(Object::from(RestartLedger { status, ..ledger.clone() })))
 }
 
-/// That the pod is gone for good, unless the ledger says so already.
+/// How the restarts ended that it asked for, and that the pod is gone for good, unless the ledger says so already.
 fn told(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Write> {
     let before = ledger.status.as_ref()?;
-    let status = without_pod(before, now);
-    if *before == status || may_have_heir(view, ledger) || is_owed(view, ledger) {
+    let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
+    let asked = open_requests(before).filter_map(|request| {
+        view.pod_restart(&NamespacedName::new(namespace, request)).map(Arc::as_ref)
+    });
+    let mut status = with_outcomes(before, &asked.collect::<Vec<&PodRestart>>(), now);
+    if !may_have_heir(view, ledger) && !is_owed(view, ledger) {
+        status = without_pod(&status, now);
+    }
+    if *before == status {
         return None;
     }
     let told = RestartLedger { status: Some(status), ..ledger.clone() };

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_controllers::{Kind, Object, View, owners, pods};
+use rekindle_controllers::{Kind, NamespacedName, Object, View, owners, pods};
 use rekindle_ladder::{
     Likeness, NodeTrouble, Peers, Policy, Revision, Tried, fails_repeatedly, symptom_of, tried,
 };
 use rekindle_types::held::Pod;
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::v1alpha1::{RestartLedger, RestartLedgerStatus, Rung};
+use rekindle_types::v1alpha1::{PodRestart, RestartLedger, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration, nodes};
 
 /// What they do; nothing when the pod itself does not fail.
@@ -41,7 +41,9 @@ pub(crate) fn of(
         let ledger = peer.metadata.uid.as_deref().and_then(|uid| ledgers.get(uid));
         let ledger = ledger.and_then(|ledger| ledger.status.as_ref());
         let symptom = symptom_of(peer, ledger, now, window);
-        let tried = ledger.map_or(Tried::Nothing, |ledger| tried(peer, ledger, now, window));
+        let tried = ledger.map_or(Tried::Nothing, |ledger| {
+            tried(peer, ledger, last_request(view, peer, ledger), now, window)
+        });
         let likeness = match (&symptom, &tried) {
             (Some((theirs, _)), _) if *theirs == own => Likeness::Alike,
             // it is being restarted, and nothing is seen of what it failed with
@@ -74,6 +76,17 @@ pub(crate) fn of(
         peers.node = None; // another node is no better for this revision
     }
     peers
+}
+
+/// The restart that a pod's ledger asked for last, if it is there.
+fn last_request<'a>(
+    view: &'a View,
+    pod: &Pod,
+    ledger: &RestartLedgerStatus,
+) -> Option<&'a PodRestart> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let name = ledger.asked().next_back()?.pod_restart.as_deref()?;
+    view.pod_restart(&NamespacedName::new(namespace, name)).map(Arc::as_ref)
 }
 
 /// The ledgers of a controller's pods, by the UIDs of those.

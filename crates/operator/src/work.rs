@@ -113,6 +113,13 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
                 work.extend(ledgers::of_pod_named(register, &pod).map(Work::OldLedger));
             }
             work.insert(Work::Climb(pod));
+            // its ledger goes on with the pod that took the other one's place
+            let status = restart.status.as_ref();
+            let replacement = status.and_then(|status| status.replacement.as_ref());
+            let new_pod = replacement.and_then(|replacement| replacement.new_pod_name.as_deref());
+            work.extend(
+                new_pod.map(|pod| Work::Climb(NamespacedName::new(name.namespace.as_str(), pod))),
+            );
             // A finished restart makes room in a budget.
             work.extend(ladder::held_back(register, &name.namespace).map(Work::Climb));
             if going_on::makes_room(change) {

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::reasons::waiting;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, HoldReason, LedgerPhase, PodRestart, PodRestartPhase, ReplacementHold,
-    ReplacementStep, RestartLedger, Rung,
+    ReplacementStep, RestartLedger, RestartLedgerStatus, Rung,
 };
 use rekindle_types::{Tick, span};
 
@@ -68,9 +68,12 @@ pub(crate) fn tell(
             Some(container) => format!(" of container {container:?}"),
             None => String::new(),
         };
-        let Some(asked) = restart.metadata.creation_timestamp.as_ref().map(Tick::from) else {
+        let Some(created) = restart.metadata.creation_timestamp.as_ref().map(Tick::from) else {
             continue;
         };
+        // objects tell whole seconds: no request comes before its decision
+        let decided = status.and_then(|status| decided_at(status, restart));
+        let asked = created.max(decided.unwrap_or(created));
         let status = restart.status.as_ref();
         let phase = match status.and_then(|status| status.phase) {
             None => "not taken up yet",
@@ -97,6 +100,13 @@ pub(crate) fn tell(
         // alike but for their names, they are one entry
         history.add_alike(Source::PodRestart, When::once(asked), &text, &rest);
     }
+}
+
+/// When the ladder decided on a request.
+fn decided_at(ledger: &RestartLedgerStatus, restart: &PodRestart) -> Option<Tick> {
+    let mut asked = ledger.asked();
+    let decision = asked.find(|decision| decision.pod_restart == restart.metadata.name)?;
+    Some(Tick::from(&decision.at))
 }
 
 /// How a restart stands that was asked for and is not over.

@@ -17,7 +17,7 @@ pub struct PodEvidence {
     pub events: Vec<Event>,
     /// Its history on a ladder.
     pub ledger: Option<RestartLedger>,
-    /// The restarts that were asked for it.
+    /// The restarts that were asked for it, also those that only its ledger remembers ([`crate::asked_for`]).
     pub restarts: Vec<PodRestart>,
     /// The nodes there are, when none has taken it; shared by all such pods.
     pub nodes: Arc<Vec<Node>>,
@@ -36,7 +36,7 @@ pub struct GoneEvidence {
     pub events: Vec<Event>,
     /// The ledger of its name, which another pod may go on with.
     pub ledger: Option<RestartLedger>,
-    /// The restarts that were asked for a pod of this name.
+    /// The restarts that were asked for a pod of this name, also those that only its ledger remembers ([`crate::asked_for`]).
     pub restarts: Vec<PodRestart>,
 }
 

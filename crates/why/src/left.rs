@@ -10,6 +10,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
 use crate::condition::identity;
 use crate::evidence::{GoneEvidence, Workload};
+use crate::remembered::asked_for;
 
 /// Pods that are told of: those that were heard of last.
 const PODS_MAX: usize = 10;
@@ -80,12 +81,15 @@ pub fn left_behind(workload: &Workload, remains: Remains<'_>) -> Vec<GoneEvidenc
     newest.truncate(PODS_MAX);
     newest.sort_by(|(one, _), (other, _)| one.cmp(other));
     let namespace = identity(workload).1.namespace.clone().unwrap_or_default();
-    let evidence = newest.into_iter().map(|(name, heard)| GoneEvidence {
-        namespace: namespace.clone(),
-        restarts: remains.restarts.iter().filter(|r| r.spec.pod_name == name).cloned().collect(),
-        ledger: heard.ledger,
-        events: Vec::new(),
-        name,
+    let evidence = newest.into_iter().map(|(name, Heard { ledger, .. })| {
+        let there = remains.restarts.iter().filter(|r| r.spec.pod_name == name).cloned().collect();
+        GoneEvidence {
+            namespace: namespace.clone(),
+            restarts: asked_for(&name, there, ledger.as_ref()),
+            ledger,
+            events: Vec::new(),
+            name,
+        }
     });
     evidence.collect()
 }

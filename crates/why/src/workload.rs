@@ -141,10 +141,16 @@ fn tell(
 fn advice(evidence: &WorkloadEvidence, pods: &[PodGroup], failed: Option<&str>) -> Vec<String> {
     let mut advice: Vec<String> = Vec::new();
     if pods.is_empty() && job::takes_its_pods_along(&evidence.workload) {
-        advice.push(
-            "its pods went when it gave up, and their last lines with them: under restartPolicy Never those that fail stay to be looked at"
-                .to_owned(),
-        );
+        let is_told_by_ladder = evidence.gone.iter().any(|gone| gone.ledger.is_some());
+        let what_went = match is_told_by_ladder {
+            true => "its pods went when it gave up, and their last lines with them",
+            false => {
+                "how its containers ended is not known any more: exit codes and last lines are told by pods alone, and its pods went when it gave up"
+            }
+        };
+        advice.push(format!(
+            "{what_went}: under restartPolicy Never those that fail stay to be looked at"
+        ));
     }
     if failed == Some(event::FAILED_CREATE) {
         advice.push(

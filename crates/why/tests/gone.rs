@@ -120,6 +120,7 @@ fn a_job_without_a_ladder_names_its_pods_by_its_events_and_tells_theirs() {
     for part in [
         "1 gone: it is not there any more: Killing at 2026-11-21 11:57:59Z: Stopping container app",
         "BackOff: Back-off restarting failed container app (4 times until",
+        "how its containers ended is not known any more: exit codes and last lines are told by pods alone",
         "under restartPolicy Never those that fail stay",
     ] {
         assert!(text.contains(part), "no {part:?} in\n{text}");

@@ -94,8 +94,13 @@ fn status_errors(status: &RestartLedgerStatus, field: &Path) -> Vec<FieldError> 
         errors.push(FieldError::too_many(&decisions_field, DECISIONS_MAX));
     }
     for (index, decision) in decisions.iter().enumerate() {
+        let field = decisions_field.index(index);
         if decision.reason.len() > TEXT_BYTES_MAX {
-            let field = decisions_field.index(index).child("reason");
+            errors.push(FieldError::too_long(field.child("reason"), TEXT_BYTES_MAX));
+        }
+        let message = decision.outcome.as_ref().and_then(|outcome| outcome.message.as_ref());
+        if text(message).len() > TEXT_BYTES_MAX {
+            let field = field.child("outcome").child("message");
             errors.push(FieldError::too_long(field, TEXT_BYTES_MAX));
         }
     }

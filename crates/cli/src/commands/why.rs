@@ -15,7 +15,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
     Account, GoneEvidence, NodeEvidence, PodEvidence, Remains, Workload, WorkloadEvidence,
-    left_behind, of_gone, of_node, of_pod, of_workload, waits_for_node,
+    asked_for, left_behind, of_gone, of_node, of_pod, of_workload, waits_for_node,
 };
 
 use crate::args::{OutputArg, Why};
@@ -104,10 +104,12 @@ impl Reader {
         };
         let namespace = self.lookup.namespace.clone();
         let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
+        let ledger = own_ledger(name, &ledgers).await.context("read the restart ledger")?;
+        let there = self.restarts(Some(name)).await?;
         let left = GoneEvidence {
             events: self.events_of_gone(name).await?,
-            ledger: own_ledger(name, &ledgers).await.context("read the restart ledger")?,
-            restarts: self.restarts(Some(name)).await?,
+            restarts: asked_for(name, there, ledger.as_ref()),
+            ledger,
             namespace,
             name: name.to_owned(),
         };
@@ -228,6 +230,7 @@ impl Reader {
         let events = self.events(&pod.metadata).await?;
         let ledgers: Api<RestartLedger> = Api::namespaced(self.client().clone(), &namespace);
         let ledger = ledger_of(&pod, &ledgers).await.context("read the restart ledger")?;
+        let restarts = asked_for(&pod.name_any(), restarts, ledger.as_ref());
         let api: Api<Pod> = Api::namespaced(self.client().clone(), &namespace);
         let mut last_lines = BTreeMap::new();
         for container in dead {

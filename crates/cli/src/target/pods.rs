@@ -37,7 +37,8 @@ impl Lookup {
         K: Namespaced,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
-        api.get(name).await.with_context(|| format!("read {} {name:?}", kind.name()))
+        let asking = || format!("read {} {name:?} of namespace {:?}", kind.name(), self.namespace);
+        api.get(name).await.with_context(asking)
     }
 
     /// The objects of a kind that this one owns.

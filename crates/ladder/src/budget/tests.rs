@@ -109,6 +109,7 @@ fn a_restart_that_has_left_a_short_window_counts_until_its_minute_is_over() {
         reason: "it failed".to_owned(),
         count: 1,
         pod_restart: pod_restart.map(str::to_owned),
+        outcome: None,
     };
     let mut told = ledger(Rung::Pod, &[ago(10)], None);
     told.decisions = Some(vec![

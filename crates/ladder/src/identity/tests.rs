@@ -71,6 +71,7 @@ fn ledger(name: &str, secs: u64, last: u64) -> RestartLedger {
         reason: String::new(),
         count: 1,
         pod_restart: None,
+        outcome: None,
     };
     ledger.status = Some(rekindle_types::v1alpha1::RestartLedgerStatus {
         decisions: Some(vec![decision]),

@@ -2,12 +2,17 @@ use k8s_openapi::api::core::v1::{
     self, Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
     ContainerStatus, PodSpec, PodStatus,
 };
-use rekindle_types::v1alpha1::RungAttempts;
+use rekindle_types::v1alpha1::{LedgerDecision, RungAttempts};
+
+use serde_json::{Value, json};
 
 use super::*;
 
 const NOW: Tick = Tick::from_secs(1_000_000);
 const WINDOW: TickDuration = TickDuration::from_secs(1_200);
+
+/// The request is not there.
+const NOBODYS: Option<&PodRestart> = None;
 
 fn ago(secs: u64) -> Tick {
     NOW - TickDuration::from_secs(secs)
@@ -75,7 +80,7 @@ fn a_trial_ends_with_a_failure_or_with_ten_seconds_of_running() {
         (15, None, Recreate, 20, Some(Whole), Tried::InVain(Recreate)),
     ] {
         let ledger = ledger(rung, ago(attempted), in_vain);
-        let what = tried(&pod(failed, running), &ledger, NOW, WINDOW);
+        let what = tried(&pod(failed, running), &ledger, NOBODYS, NOW, WINDOW);
         assert_eq!(what, expected, "failed {failed}, runs {running:?}, {rung} {attempted} ago");
     }
 }
@@ -85,7 +90,7 @@ fn a_trial_ends_with_a_failure_or_with_ten_seconds_of_running() {
 fn what_the_trial_itself_has_ended_is_no_proof_against_it() {
     let ended_at = |started: u64, finished: u64| {
         let proxy = started_pod(Some(started), finished, None);
-        tried(&proxy, &ledger(Rung::Pod, ago(20), None), NOW, WINDOW)
+        tried(&proxy, &ledger(Rung::Pod, ago(20), None), NOBODYS, NOW, WINDOW)
     };
     assert!(matches!(ended_at(90, 15), Tried::Now(_)), "it ran when the pod was to be restarted");
     assert_eq!(ended_at(20, 15), Tried::InVain(Rung::Pod), "it may have been started by that");
@@ -98,10 +103,107 @@ fn a_trial_helped_when_the_pod_has_run_for_twice_as_long_as_the_last_time() {
     for (running, helped) in [(12, false), (39, false), (40, true)] {
         let ledger =
             RestartLedgerStatus { last_run_seconds: Some(20), ..ledger(Rung::Pod, ago(50), None) };
-        let what = tried(&pod(60, Some(running)), &ledger, NOW, WINDOW);
+        let what = tried(&pod(60, Some(running)), &ledger, NOBODYS, NOW, WINDOW);
         assert_eq!(what == Tried::Helped(Rung::Pod), helped, "{running} s: {what:?}");
         assert_eq!(matches!(what, Tried::Now(_)), !helped, "{running} s: {what:?}");
     }
+}
+
+/// A ledger that asked for a restart so many seconds ago, which is another matter than that it was carried out.
+fn asked(
+    rung: Rung,
+    at: Tick,
+    in_vain: Option<Rung>,
+    outcome: Option<Value>,
+) -> RestartLedgerStatus {
+    let outcome = outcome.map(|outcome| serde_json::from_value(outcome).unwrap());
+    let decision = LedgerDecision {
+        at: at.to_micro_time(),
+        first_at: None,
+        rung: Some(rung),
+        reason: "it failed".to_owned(),
+        count: 1,
+        pod_restart: Some("web-0-1".to_owned()),
+        outcome,
+    };
+    RestartLedgerStatus { decisions: Some(vec![decision]), ..ledger(rung, at, in_vain) }
+}
+
+#[test]
+fn what_was_not_carried_out_is_neither_in_vain_nor_a_help_whatever_the_pod_does() {
+    use Rung::{Containers, Pod as Whole, Recreate};
+    let outcome = |phase: &str, started: bool| {
+        let started = started.then(|| ago(19).to_time());
+        Some(
+            json!({"phase": phase, "podName": "web-0", "rung": "Pod", "message": "no", "startedAt": started}),
+        )
+    };
+    let request = |status: Value| {
+        let request = json!({"metadata": {"name": "web-0-1"}, "spec": {"podName": "web-0"}, "status": status});
+        Some(serde_json::from_value::<PodRestart>(request).unwrap())
+    };
+    let trial = Tried::Now(Trial {
+        pod: "web-0".to_owned(),
+        rung: Whole,
+        over_at: ago(20) + GIVEN_UP_AFTER,
+    });
+    let (failed_again, well_again) = ((15, None), (30, Some(12)));
+    let held = json!({"phase": "Running", "replacement": {"step": "Held", "since": ago(19).to_time(), "podUID": "u", "nodeName": "n"}});
+    // the pod, the rung, in vain before, how the request ended, the request, what is known
+    for ((failed, running), rung, in_vain, outcome, request, expected) in [
+        (failed_again, Whole, None, outcome("Refused", false), None, Tried::Nothing),
+        (well_again, Whole, None, outcome("Refused", false), None, Tried::Nothing),
+        (failed_again, Whole, None, outcome("Failed", false), None, Tried::Nothing),
+        (
+            failed_again,
+            Whole,
+            Some(Containers),
+            outcome("Refused", false),
+            None,
+            Tried::InVain(Containers),
+        ),
+        (failed_again, Whole, None, outcome("Failed", true), None, Tried::InVain(Whole)), // out of its time, while it ran
+        (failed_again, Whole, None, outcome("Succeeded", true), None, Tried::InVain(Whole)),
+        (well_again, Whole, None, outcome("Succeeded", true), None, Tried::Helped(Whole)),
+        // the ledger does not tell yet
+        (failed_again, Whole, None, None, request(json!({"phase": "Refused"})), Tried::Nothing),
+        (failed_again, Whole, None, None, request(json!({})), trial.clone()),
+        (well_again, Whole, None, None, request(json!({})), trial.clone()),
+        (failed_again, Whole, Some(Whole), None, request(json!({})), Tried::InVain(Whole)),
+        (
+            failed_again,
+            Whole,
+            None,
+            None,
+            request(json!({"phase": "Running", "startedAt": ago(19).to_time()})),
+            Tried::InVain(Whole),
+        ),
+        (failed_again, Recreate, None, None, request(held), Tried::Nothing), // a disruption budget may hold it for ever
+        (failed_again, Whole, None, None, None, Tried::InVain(Whole)), // nothing is known of it any more
+    ] {
+        let case = format!("failed {failed}, runs {running:?}, {rung} {outcome:?} {request:?}");
+        let ledger = asked(rung, ago(20), in_vain, outcome);
+        let what = tried(&pod(failed, running), &ledger, request.as_ref(), NOW, WINDOW);
+        assert_eq!(what, expected, "{case}");
+    }
+    let pending = RestartLedgerStatus {
+        pending_restart: Some("web-0-1".to_owned()),
+        ..asked(Whole, ago(20), None, None)
+    };
+    assert_eq!(tried(&pod(15, None), &pending, NOBODYS, NOW, WINDOW), trial, "it is not made yet");
+}
+
+/// It ran when the restart was decided that was refused then: nobody but itself has ended it.
+#[test]
+fn what_ends_after_a_restart_was_refused_has_failed() {
+    let failed = started_pod(Some(90), 15, None);
+    let symptom = |outcome: Value| {
+        let ledger = asked(Rung::Pod, ago(20), None, Some(outcome));
+        symptom_of(&failed, Some(&ledger), NOW, WINDOW)
+    };
+    assert!(symptom(json!({"phase": "Refused", "podName": "web-0", "rung": "Pod"})).is_some());
+    let done = json!({"phase": "Succeeded", "podName": "web-0", "rung": "Pod", "startedAt": ago(20).to_time()});
+    assert!(symptom(done).is_none(), "the restart has ended it");
 }
 
 #[test]
@@ -112,5 +214,8 @@ fn news_of_a_trial_is_that_it_was_in_vain_or_that_the_pod_recovered() {
     assert!(is_news_of_trial(Some(&before), Some(&in_vain)));
     assert!(!is_news_of_trial(Some(&before), Some(&more)));
     assert!(!is_news_of_trial(None, Some(&before)));
+    let refused = json!({"phase": "Refused", "podName": "web-0", "rung": "Pod"});
+    let refused = asked(Rung::Pod, NOW, None, Some(refused));
+    assert!(is_news_of_trial(Some(&before), Some(&refused)), "nobody waits for it any more");
     assert!(is_news_of_trial(Some(&in_vain), None), "the ledger is gone");
 }

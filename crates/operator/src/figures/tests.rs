@@ -55,6 +55,7 @@ fn decided(rung: Rung, secs: u64, pod_restart: Option<&str>) -> LedgerDecision {
         reason: String::new(),
         count: 1,
         pod_restart: pod_restart.map(str::to_owned),
+        outcome: None,
     }
 }
 

@@ -480,3 +480,38 @@ fn a_pod_without_a_sandbox_fails_and_its_node_is_asked_what_is_wrong_with_it() {
     }
     assert_eq!(look(599, "False", "False"), Peers::default(), "it may still be on its way");
 }
+
+/// One replica's restart was refused, or waits. The others hear of what was really done.
+#[test]
+fn a_restart_of_a_peer_that_was_not_carried_out_is_not_told_as_tried() {
+    let failing = pod("a", "web", "n1", Does::Fails(1, 5));
+    let asked = |outcome: Value| {
+        let mut asked = ledger("b", "web", 20);
+        let at = (NOW - TickDuration::from_secs(20)).to_micro_time();
+        let decision = json!({"at": at, "rung": "Pod", "reason": "it failed", "count": 1, "podRestart": "b-pod-1",
+            "outcome": outcome});
+        asked.status.as_mut().unwrap().decisions = Some(vec![typed(decision)]);
+        asked
+    };
+    let request = |status: Value| -> PodRestart {
+        typed(json!({
+            "metadata": {"name": "b-pod-1", "namespace": "shop", "uid": "r", "resourceVersion": "1"},
+            "spec": {"podName": "b", "rung": "Pod"}, "status": status,
+        }))
+    };
+    let heard = |ledger: RestartLedger, request: Option<PodRestart>| {
+        let b = pod("b", "web", "n2", Does::Fails(1, 5));
+        let objects = [Object::from(failing.clone()), b.into(), ledger.into()];
+        let view = view(objects.into_iter().chain(request.map(Object::from)));
+        let peers = look_at(&view, &failing, &policy(&["Pod"]), NOW);
+        (peers.tried, peers.trial.map(|trial| trial.pod))
+    };
+    let refused = || request(json!({"phase": "Refused", "message": "no"}));
+    let begun = json!({"phase": "Failed", "startedAt": ago(19), "message": "out of time"});
+    assert_eq!(heard(asked(Value::Null), Some(refused())), (None, None));
+    let remembered = json!({"phase": "Refused", "podName": "b", "rung": "Pod", "message": "no"});
+    assert_eq!(heard(asked(remembered), None), (None, None), "the request is gone by now");
+    let waits = Some(request(json!({})));
+    assert_eq!(heard(asked(Value::Null), waits), (None, Some("b".to_owned())), "it is tried yet");
+    assert_eq!(heard(asked(Value::Null), Some(request(begun))), (Some(Rung::Pod), None));
+}

@@ -395,6 +395,7 @@ mod tests {
                 reason: "it failed".to_owned(),
                 count: 1,
                 pod_restart: Some(format!("web-pod-{number}")),
+                outcome: None,
             });
             let decisions = Some(decisions.collect());
             let status = RestartLedgerStatus { decisions, ..RestartLedgerStatus::default() };

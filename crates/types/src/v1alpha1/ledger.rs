@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Objec
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Rung, api_object};
+use super::{RestartOutcome, Rung, api_object};
 use crate::Tick;
 
 /// RestartLedger is written by Rekindle, one per workload identity: a pod's place on the ladder and what was decided, and
@@ -251,4 +251,7 @@ pub struct LedgerDecision {
     /// The PodRestart it created, when it created one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_restart: Option<String>,
+    /// How that PodRestart ended: the ledger remembers it longer than the request is kept. Absent while it is not over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<RestartOutcome>,
 }

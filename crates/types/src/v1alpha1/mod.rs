@@ -7,6 +7,7 @@ mod ladder_rules;
 mod ledger;
 mod named_container;
 mod restart;
+mod restart_outcome;
 mod restart_steps;
 mod schema_rules;
 
@@ -16,6 +17,7 @@ pub use ladder_rules::*;
 pub use ledger::*;
 pub use named_container::*;
 pub use restart::*;
+pub use restart_outcome::*;
 pub use restart_steps::*;
 
 /// The API group.

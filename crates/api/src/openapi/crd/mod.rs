@@ -57,4 +57,6 @@ fn definition(entry: &KindEntry, schemas: &Map<String, Value>) -> Value {
 }
 
 #[cfg(test)]
+mod expressions;
+#[cfg(test)]
 mod tests;

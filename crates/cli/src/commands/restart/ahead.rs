@@ -12,45 +12,43 @@ use rekindle_operator::Preview;
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{Tick, causes};
 
-use crate::output;
+use super::printed::Printed;
 use crate::target::Lookup;
 
 /// Shows what would be asked for.
-pub(super) fn show(lookup: &Lookup, request: &PodRestart) {
-    output::tell(format!("{} would be asked for (client dry run)", words(lookup, request)));
+pub(super) fn show(lookup: &Lookup, request: &PodRestart, printed: &Printed) {
+    printed.would_be(request);
+    printed.line(&format!("{} would be asked for (client dry run)", words(lookup, request)));
 }
 
 /// Tells what would become of each; fails when one would be refused, or cannot be asked about.
 pub(super) async fn look(
     lookup: &Lookup,
     requests: impl Iterator<Item = PodRestart>,
+    printed: &Printed,
 ) -> anyhow::Result<ExitCode> {
     let now = SystemClock::start().now();
     let mut code = ExitCode::SUCCESS;
     for request in requests {
-        let what = words(lookup, &request);
-        match ahead(&lookup.client, &request, now).await? {
-            Ahead::Known(Preview::Goes) => {
-                output::tell(format!("{what} would be carried out (server dry run)"));
-            }
-            Ahead::Known(Preview::Waits(why)) => {
-                output::tell(format!("{what} would wait: {why} (server dry run)"));
-            }
+        let (taken, ahead) = ahead(&lookup.client, &request, now).await?;
+        if let Some(taken) = taken {
+            printed.would_be(&taken);
+        }
+        let future = match ahead {
+            Ahead::Known(Preview::Goes) => "would be carried out".to_owned(),
+            Ahead::Known(Preview::Waits(why)) => format!("would wait: {why}"),
             Ahead::Done(name) => {
-                output::tell(format!(
-                    "{what} was asked for before, as podrestart {name}: nothing would be done (server dry run)"
-                ));
+                format!("was asked for before, as podrestart {name}: nothing would be done")
             }
             Ahead::Known(Preview::Refused(why)) => {
-                output::tell(format!("{what} would be refused: {why} (server dry run)"));
                 code = ExitCode::FAILURE;
+                format!("would be refused: {why}")
             }
             Ahead::Unknown(why) => {
-                output::tell(format!(
-                    "{what} would be taken; what would become of it cannot be told: {why} (server dry run)"
-                ));
+                format!("would be taken; what would become of it cannot be told: {why}")
             }
-        }
+        };
+        printed.line(&format!("{} {future} (server dry run)", words(lookup, &request)));
     }
     Ok(code)
 }
@@ -64,33 +62,44 @@ enum Ahead {
     Unknown(String),
 }
 
-/// Fails when the API cannot be asked: then nothing is known of the request, not even whether it would be taken.
-async fn ahead(client: &Client, request: &PodRestart, now: Tick) -> anyhow::Result<Ahead> {
+/// The request as the API takes it, or as it is there, and what would become of it. Fails when the API cannot be asked: then nothing is known of
+/// the request, not even whether it would be taken.
+async fn ahead(
+    client: &Client,
+    request: &PodRestart,
+    now: Tick,
+) -> anyhow::Result<(Option<PodRestart>, Ahead)> {
     let namespace = request.namespace().unwrap_or_default();
     let restarts: Api<PodRestart> = Api::namespaced(client.clone(), &namespace);
     let dry = PostParams { dry_run: true, ..PostParams::default() };
-    match restarts.create(&dry, request).await {
-        Ok(_) => {}
+    let taken = match restarts.create(&dry, request).await {
+        Ok(taken) => taken,
         Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => {
             return there_already(&restarts, request).await;
         }
         // rights, and what the API finds wrong with it
         Err(kube::Error::Api(answer)) => {
-            return Ok(Ahead::Known(Preview::Refused(answer.message)));
+            return Ok((None, Ahead::Known(Preview::Refused(answer.message))));
         }
         Err(error) => return Err(error).with_context(|| asking(request)),
-    }
-    Ok(match rekindle_operator::preview(client, request, now).await {
+    };
+    let ahead = match rekindle_operator::preview(client, request, now).await {
         Ok(preview) => Ahead::Known(preview),
         Err(error) => Ahead::Unknown(causes(&error)),
-    })
+    };
+    Ok((Some(taken), ahead))
 }
 
-async fn there_already(restarts: &Api<PodRestart>, request: &PodRestart) -> anyhow::Result<Ahead> {
+async fn there_already(
+    restarts: &Api<PodRestart>,
+    request: &PodRestart,
+) -> anyhow::Result<(Option<PodRestart>, Ahead)> {
     let name = request.name_any();
     match restarts.get(&name).await {
-        Ok(there) if super::asks_for_the_same(&there, request) => Ok(Ahead::Done(name)),
-        Ok(_) => Ok(Ahead::Known(Preview::Refused(super::other_there(&name)))),
+        Ok(there) if super::asks_for_the_same(&there, request) => {
+            Ok((Some(there), Ahead::Done(name)))
+        }
+        Ok(_) => Ok((None, Ahead::Known(Preview::Refused(super::other_there(&name))))),
         Err(error) => Err(error).with_context(|| asking(request)),
     }
 }

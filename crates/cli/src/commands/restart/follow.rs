@@ -31,7 +31,7 @@ pub(super) async fn restart(
     lookup: &Lookup,
     asked: &PodRestart,
     before: Option<&Pod>,
-    screen: &Screen,
+    screen: &Screen<'_>,
 ) -> anyhow::Result<Followed> {
     let pod = pod_of(lookup, asked);
     let namespace = asked.namespace().unwrap_or_default();
@@ -68,12 +68,13 @@ pub(super) async fn restart(
 async fn ended(
     restarts: &Api<PodRestart>,
     asked: &PodRestart,
-    screen: &Screen,
+    screen: &Screen<'_>,
 ) -> anyhow::Result<PodRestartPhase> {
     let name = asked.name_any();
     let mut shown = BTreeSet::new();
     let is_over = |restart: Option<&PodRestart>| {
         let Some(restart) = restart else { return true };
+        screen.printed.seen(restart);
         let Some(status) = &restart.status else { return false };
         for (key, line) in lines(status) {
             if shown.insert(key) {

@@ -4,6 +4,7 @@ mod ahead;
 #[cfg(test)]
 mod fake_api;
 mod follow;
+mod printed;
 mod rollback;
 mod screen;
 mod select;
@@ -24,6 +25,7 @@ use crate::args::{DryRunArg, Restart, RungArg};
 use crate::target::Lookup;
 use crate::{client, output};
 use follow::Followed;
+use printed::Printed;
 use screen::Screen;
 use select::{Selected, Selection};
 
@@ -42,7 +44,8 @@ pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
     client::block_on(async {
         let lookup = client::connect_to(&args.access).await?;
         let left = Cell::new(0);
-        let work = restart(args, &lookup, &left);
+        let printed = Printed::new(args.output);
+        let work = restart(args, &lookup, &left, &printed);
         let done = tokio::select! {
             done = within(args.timeout, work) => done,
             Ok(()) = tokio::signal::ctrl_c() => {
@@ -53,6 +56,9 @@ pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
         // they end with success when none is left
         if let left @ 1.. = left.get() {
             output::note(format!("rekindle: the {left} pods after it are left alone"));
+        }
+        if done.is_ok() || !printed.is_empty() {
+            printed.finish()?;
         }
         done
     })
@@ -72,11 +78,16 @@ async fn within(
 }
 
 /// `left` tells how many pods nothing is asked for while one is restarted.
-async fn restart(args: &Restart, lookup: &Lookup, left: &Cell<usize>) -> anyhow::Result<ExitCode> {
-    let pods = select::pods(args, lookup).await?;
+async fn restart(
+    args: &Restart,
+    lookup: &Lookup,
+    left: &Cell<usize>,
+    printed: &Printed,
+) -> anyhow::Result<ExitCode> {
+    let pods = select::pods(args, lookup, printed).await?;
     let together = match pods.len() {
         0 => {
-            output::tell("no pods to restart");
+            printed.line("no pods to restart");
             return Ok(ExitCode::SUCCESS);
         }
         1 => Together::Alone,
@@ -86,12 +97,12 @@ async fn restart(args: &Restart, lookup: &Lookup, left: &Cell<usize>) -> anyhow:
     match args.dry_run {
         DryRunArg::None => {}
         DryRunArg::Client => {
-            requests.for_each(|request| ahead::show(lookup, &request));
+            requests.for_each(|request| ahead::show(lookup, &request, printed));
             return Ok(ExitCode::SUCCESS);
         }
-        DryRunArg::Server => return ahead::look(lookup, requests).await,
+        DryRunArg::Server => return ahead::look(lookup, requests, printed).await,
     }
-    let screen = Screen::new(pods.len());
+    let screen = Screen::new(pods.len(), printed);
     for (place, selected) in pods.iter().enumerate() {
         left.set(pods.len() - place - 1);
         match one(args, lookup, selected, together, &screen).await? {
@@ -114,11 +125,11 @@ async fn one(
     lookup: &Lookup,
     selected: &Selected,
     together: Together,
-    screen: &Screen,
+    screen: &Screen<'_>,
 ) -> anyhow::Result<Followed> {
     let pod = &selected.pod;
     let request = request(args, pod, together);
-    let (asked, before) = match ask(args, lookup, &request).await? {
+    let (asked, before) = match ask(args, lookup, &request, screen.printed).await? {
         Asked::Now(restart) => (restart, pod.clone()),
         // its containers may be those after the restart already
         Asked::Before(restart) => (restart, Pod { status: None, ..pod.clone() }),
@@ -166,7 +177,12 @@ enum Asked {
 }
 
 /// Creates the request, or finds the one that was created under its name before.
-async fn ask(args: &Restart, lookup: &Lookup, request: &PodRestart) -> anyhow::Result<Asked> {
+async fn ask(
+    args: &Restart,
+    lookup: &Lookup,
+    request: &PodRestart,
+    printed: &Printed,
+) -> anyhow::Result<Asked> {
     let namespace = request.namespace().unwrap_or_default();
     let restarts: Api<PodRestart> = Api::namespaced(lookup.client.clone(), &namespace);
     let pod = &request.spec.pod_name;
@@ -179,12 +195,14 @@ async fn ask(args: &Restart, lookup: &Lookup, request: &PodRestart) -> anyhow::R
             if !asks_for_the_same(&there, request) {
                 bail!("{}", other_there(&name));
             }
-            output::tell(format!("podrestart.rekindle.dev/{} unchanged", lookup.name_of(&there)));
+            let line = format!("podrestart.rekindle.dev/{} unchanged", lookup.name_of(&there));
+            printed.asked(&there, &line);
             return Ok(Asked::Before(there));
         }
         (Err(error), _) => return Err(error).with_context(asking),
     };
-    output::tell(format!("podrestart.rekindle.dev/{} created", lookup.name_of(&asked)));
+    let line = format!("podrestart.rekindle.dev/{} created", lookup.name_of(&asked));
+    printed.asked(&asked, &line);
     Ok(Asked::Now(asked))
 }
 
@@ -392,7 +410,9 @@ mod tests {
                 let lookup = Lookup { client, namespace: "shop".to_owned() };
                 let pod = serde_json::from_value(pod("1", "Running"))?;
                 let selected = Selected { pod, by };
-                one(&args, &lookup, &selected, Together::OneByOne, &Screen::new(2)).await
+                let printed = Printed::new(args.output);
+                let screen = Screen::new(2, &printed);
+                one(&args, &lookup, &selected, Together::OneByOne, &screen).await
             });
             assert_eq!(followed.unwrap(), expected, "{rung} {phase} {by:?}");
         }

@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::printed::Printed;
 use crate::output;
 
 /// How often the sign of life turns.
 const TURN: Duration = Duration::from_millis(120);
 
-/// Lines on standard output, and on a terminal what is waited for below them.
-pub(super) struct Screen {
+/// Lines, and on a terminal what is waited for below them.
+pub(super) struct Screen<'a> {
     bar: Option<ProgressBar>,
+    /// What takes the lines, and the requests.
+    pub(super) printed: &'a Printed,
 }
 
-impl Screen {
-    pub(super) fn new(pods: usize) -> Self {
+impl<'a> Screen<'a> {
+    pub(super) fn new(pods: usize, printed: &'a Printed) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg} ({elapsed})")
                 .expect("the template is a constant that a test reads");
@@ -24,13 +27,13 @@ impl Screen {
             bar.enable_steady_tick(TURN);
             bar
         });
-        Self { bar }
+        Self { bar, printed }
     }
 
     pub(super) fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| output::tell(text)),
-            None => output::tell(text),
+            Some(bar) => bar.suspend(|| self.printed.line(text)),
+            None => self.printed.line(text),
         }
     }
 
@@ -55,7 +58,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for Screen<'_> {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -10,9 +10,9 @@ use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods::is_finished;
 use rekindle_types::v1alpha1::not_restartable;
 
+use super::printed::Printed;
 use super::rollback;
 use crate::args::{Restart, RungArg};
-use crate::output;
 use crate::target::{self, Lookup, Named, Target, TargetKind};
 use rekindle_types::owners::is_controlled_by;
 
@@ -38,7 +38,11 @@ pub(super) enum Selection {
 ///
 /// # Errors
 /// Also when none of the pods that are meant has the container that is named: it is a mistake, and nothing is asked for.
-pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Selected>> {
+pub(super) async fn pods(
+    args: &Restart,
+    lookup: &Lookup,
+    printed: &Printed,
+) -> anyhow::Result<Vec<Selected>> {
     if args.all_namespaces {
         bail!(
             "a restart in all namespaces at once is not offered, for one wrong label would end everything: give -n NAMESPACE, or \
@@ -46,13 +50,14 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
         );
     }
     let container = args.container.as_deref();
+    let pass_over = |pod: &Pod, why: &str| printed.line(&passing_over(lookup, pod, why));
     let mut pods: Vec<Selected> = Vec::new();
     let mut lacking = 0;
     for target in targets(args, lookup).await? {
         match target {
             Chosen::Pods(found) => {
-                let having = having(container, lookup, found, &mut lacking);
-                pods.extend(of_group(args.rung, lookup, having).await?);
+                let having = having(container, found, pass_over, &mut lacking);
+                pods.extend(of_group(args.rung, lookup, having, pass_over).await?);
             }
             Chosen::Target(Target { kind: TargetKind::Pod, name }) => {
                 let pod = lookup.object(TargetKind::Pod, &name).await?;
@@ -66,8 +71,8 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
             ),
             Chosen::Target(target) => {
                 let found = lookup.pods_behind(&target).await?;
-                let having = having(container, lookup, found, &mut lacking);
-                pods.extend(of_group(args.rung, lookup, having).await?);
+                let having = having(container, found, pass_over, &mut lacking);
+                pods.extend(of_group(args.rung, lookup, having, pass_over).await?);
             }
         }
     }
@@ -82,8 +87,8 @@ pub(super) async fn pods(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<
 /// Those of a group that have the container that is named; the others are named and counted.
 fn having(
     container: Option<&str>,
-    lookup: &Lookup,
     pods: Vec<Pod>,
+    pass_over: impl Fn(&Pod, &str),
     lacking: &mut usize,
 ) -> Vec<Pod> {
     let Some(container) = container else { return pods };
@@ -91,7 +96,7 @@ fn having(
         pods.into_iter().partition(|pod| lacks(pod, container).is_none());
     for pod in &others {
         let why = format!("it has no container {container} that can be restarted by itself");
-        output::tell(passing_over(lookup, pod, &why));
+        pass_over(pod, &why);
     }
     *lacking += others.len();
     having
@@ -140,9 +145,13 @@ async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Chosen>>
     }
 }
 
-async fn of_group(rung: RungArg, lookup: &Lookup, pods: Vec<Pod>) -> anyhow::Result<Vec<Selected>> {
-    let tell = |pod: &Pod, why: &str| output::tell(passing_over(lookup, pod, why));
-    let pods = not_passed_over(rung, pods, tell);
+async fn of_group(
+    rung: RungArg,
+    lookup: &Lookup,
+    pods: Vec<Pod>,
+    pass_over: impl Fn(&Pod, &str),
+) -> anyhow::Result<Vec<Selected>> {
+    let pods = not_passed_over(rung, pods, pass_over);
     let pods = match rung {
         RungArg::Rollback => rollback::one_of_each(&lookup.client, pods).await?,
         RungArg::Container

@@ -22,7 +22,7 @@ use super::screen::Screen;
 pub(super) async fn until<K>(
     api: Api<K>,
     name: &str,
-    screen: &Screen,
+    screen: &Screen<'_>,
     mut wanted: impl FnMut(Option<&K>) -> bool,
 ) -> Result<Option<K>, watcher::Error>
 where
@@ -86,13 +86,17 @@ mod tests {
     use serde_json::json;
 
     use super::super::fake_api::{answer, api};
+    use super::super::printed::Printed;
     use super::*;
+    use crate::args::RestartOutput;
 
     fn wait_for_a_pod(answers: Vec<String>) -> anyhow::Result<Option<Pod>> {
         let config = api(answers);
         crate::client::block_on(async {
             let pods: Api<Pod> = Api::namespaced(Client::try_from(config)?, "shop");
-            Ok(until(pods, "web", &Screen::new(1), |pod| pod.is_some()).await?)
+            let printed = Printed::new(RestartOutput::Text);
+            let screen = Screen::new(1, &printed);
+            Ok(until(pods, "web", &screen, |pod| pod.is_some()).await?)
         })
     }
 
