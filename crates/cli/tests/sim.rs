@@ -113,7 +113,10 @@ fn what_the_command_line_says_of_nodes_is_refused_by_its_flag() {
     std::fs::write(&file, format!("{head}\n{scenario}\n---\n{pod}\n")).unwrap();
     for (nodes, expected) in [
         ("0", "rekindle: --nodes: give 1 to 1000\n"),
-        ("1", "rekindle: --nodes: spec.behaviours[0].nodes[0]: the nodes are node-0 to node-0\n"),
+        (
+            "1",
+            "rekindle: --nodes: spec.behaviours[0].nodes[0]: there is no node \"node-1\": the only node is node-0 (spec.nodes, --nodes)\n",
+        ),
     ] {
         let output = sim(&[file.to_str().unwrap(), "--nodes", nodes]);
         assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);

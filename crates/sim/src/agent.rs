@@ -8,6 +8,7 @@ mod forgetful;
 mod graces;
 mod heard;
 mod hooks;
+mod paced;
 mod pauses;
 mod probed;
 mod pulls;
@@ -29,6 +30,7 @@ use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::behaviour::Origin;
 use crate::clocks::Skew;
+use crate::pace::Asked;
 use conduct::End;
 use ends::LastEnds;
 use graces::Graces;
@@ -94,6 +96,8 @@ pub(crate) struct PodOnNode {
     hung: BTreeMap<ActionId, ContainerKey>,
     /// Actions whose answers never come, until the agent starts again.
     unanswered: BTreeSet<ActionId>,
+    /// What its agent waits for, while anybody looks at the runtime's pace.
+    asked: BTreeMap<ActionId, Asked>,
     /// Why there is such a pod.
     pub(crate) origin: Origin,
     /// What was done to it.
@@ -200,6 +204,7 @@ impl PodOnNode {
             last_ends,
             hung: BTreeMap::new(),
             unanswered: BTreeSet::new(),
+            asked: BTreeMap::new(),
             origin: Origin::default(),
             tally: Tally::default(),
             behaviours_used: Vec::new(),

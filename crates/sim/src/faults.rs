@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::entropy::Seeded;
 use crate::known_bugs::KnownBug;
+use crate::pace::Pace;
 use crate::script::Change;
 
 /// The latest a late answer is.
@@ -244,6 +245,8 @@ pub struct Faults {
     was_held_up: bool,
     actions: u64,
     pub(crate) bug: Option<KnownBug>,
+    /// How long calls take that go well.
+    pub(crate) pace: Pace,
 }
 
 impl Faults {
@@ -268,6 +271,7 @@ impl Faults {
             was_held_up: false,
             actions: 0,
             bug: None,
+            pace: Pace::Own,
         }
     }
 
@@ -280,6 +284,13 @@ impl Faults {
     #[must_use]
     pub fn with_bug(mut self, bug: Option<KnownBug>) -> Self {
         self.bug = bug;
+        self
+    }
+
+    /// The same with a runtime that is noted, or that takes as long as it took.
+    #[must_use]
+    pub(crate) fn at_pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
         self
     }
 

@@ -62,6 +62,8 @@ pub enum KnownBug {
     EndTakenForSuccess,
     /// A container that was created and not started is taken for one that runs, and is never started.
     CreatedTakenForRunning,
+    /// An agent that starts again takes a sandbox in which nothing was made yet for a dead one, and makes another.
+    SandboxMadeAnew,
     /// An agent that starts again takes what has succeeded for what has failed.
     SuccessForgotten,
     /// The API answers a write before it is synced.
@@ -82,7 +84,7 @@ pub enum KnownBug {
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -112,6 +114,7 @@ impl KnownBug {
         Self::EvictionDeletes,
         Self::EndTakenForSuccess,
         Self::CreatedTakenForRunning,
+        Self::SandboxMadeAnew,
         Self::SuccessForgotten,
         Self::AnsweredUnsynced,
         Self::DeletedUnsynced,

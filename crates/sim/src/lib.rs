@@ -17,6 +17,7 @@ mod kinds;
 mod known_bugs;
 mod leaders;
 mod outcome;
+mod pace;
 mod report;
 mod scenario;
 mod script;

@@ -116,8 +116,12 @@ impl Scenario {
     pub fn from_documents(documents: Vec<Value>) -> Result<Self, SimError> {
         let (mut scripts, manifests): (Vec<_>, Vec<_>) =
             documents.into_iter().partition(|document| document["kind"] == "Scenario");
+        let count = scripts.len();
         let Some(script) = scripts.pop().filter(|_| scripts.is_empty()) else {
-            return Err(wrong("kind", "one document of kind Scenario is wanted, no more, no less"));
+            let message = format!(
+                "{count} documents are of kind Scenario; give one, which says what happens, beside the manifests"
+            );
+            return Err(wrong("kind", &message));
         };
         let read: Document = serde_path_to_error::deserialize(script)
             .map_err(|error| wrong(&error.path().to_string(), &said(error.inner())))?;
@@ -314,7 +318,7 @@ mod tests {
             ),
             (json!({}), "spec: missing field `for`"),
             (json!({"for": "soon"}), "spec.for: \"soon\" is no duration"),
-            (json!({"for": "0s"}), "spec.for: give more than nothing"),
+            (json!({"for": "0s"}), "spec.for: give more than 0s"),
             (json!({"for": "1h", "nodes": 0}), "spec.nodes: give 1 to 1000"),
             (json!({"for": "1h", "fro": 1}), "spec.fro: unknown field `fro`"),
             (
@@ -331,15 +335,15 @@ mod tests {
             ),
             (
                 json!({"for": "1h", "nodeLoss": [{"nodes": ["a"], "from": "1m"}]}),
-                "spec.nodeLoss[0].nodes[0]: the nodes are node-0 to node-0",
+                "spec.nodeLoss[0].nodes[0]: there is no node \"a\": the only node is node-0 (spec.nodes",
             ),
             (
                 json!({"for": "1h", "nodes": 12, "nodeLoss": [{"nodes": ["node-01"], "from": "1m"}]}),
-                "spec.nodeLoss[0].nodes[0]: the nodes are node-0 to node-11",
+                "spec.nodeLoss[0].nodes[0]: there is no node \"node-01\": the nodes are node-0 to node-11",
             ),
             (
                 json!({"for": "1h", "nodes": 12, "nodeLoss": [{"nodes": ["node-+1"], "from": "1m"}]}),
-                "spec.nodeLoss[0].nodes[0]: the nodes are node-0 to node-11",
+                "spec.nodeLoss[0].nodes[0]: there is no node \"node-+1\": the nodes are node-0 to node-11",
             ),
             (
                 json!({"for": "1h", "changes": [
@@ -347,7 +351,7 @@ mod tests {
                         "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"},
                     }},
                 ]}),
-                "spec.changes[0].apply.metadata.name: the nodes are node-0 to node-0",
+                "spec.changes[0].apply.metadata.name: there is no node \"node-1\": the only node is node-0",
             ),
             (
                 json!({"for": "1h", "changes": [{"at": "1m"}]}),
@@ -365,7 +369,7 @@ mod tests {
             ),
             (
                 json!({"for": "1h", "behaviours": [{"nodes": ["node-7"]}]}),
-                "spec.behaviours[0].nodes[0]: the nodes are node-0 to node-0",
+                "spec.behaviours[0].nodes[0]: there is no node \"node-7\": the only node is node-0",
             ),
             (
                 json!({"for": "1h", "behaviours": [{"from": "5m", "until": "5m"}]}),
@@ -402,7 +406,8 @@ mod tests {
             Scenario::from_documents(vec![script, node])
         };
         let error = made("node-2").expect_err("there is none").to_string();
-        assert_eq!(error, "Node \"node-2\": metadata.name: the nodes are node-0 to node-1");
+        let expected = "Node \"node-2\": metadata.name: there is no node \"node-2\": the nodes are node-0 to node-1";
+        assert!(error.starts_with(expected), "{error}");
         let mut fits = made("node-1").expect("there is one");
         assert!(fits.set_nodes("--nodes", 1).is_err(), "there is none any more");
     }
@@ -426,8 +431,13 @@ mod tests {
 
     #[test]
     fn one_script_and_a_manifest_are_wanted() {
-        let none = Scenario::from_documents(vec![json!({"kind": "Pod"})]).unwrap_err();
-        assert!(none.to_string().starts_with("kind: one document of kind Scenario"), "{none}");
+        let scripts = [vec![], vec![json!({"kind": "Scenario"}); 2]];
+        for (script, count) in scripts.into_iter().zip(["0", "2"]) {
+            let documents = [script, vec![json!({"kind": "Pod"})]].concat();
+            let error = Scenario::from_documents(documents).unwrap_err().to_string();
+            let expected = format!("kind: {count} documents are of kind Scenario; give one, ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
         let error = Policy::ladders("a", vec![json!({"kind": "Pod"})]).unwrap_err();
         assert_eq!(error.to_string(), "kind: a RestartLadder is wanted here, not \"Pod\"");
     }

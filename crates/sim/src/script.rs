@@ -302,7 +302,7 @@ fn id(kind: Kind, namespace: &str, name: &str) -> ObjectId {
 
 pub(crate) fn check_duration(path: &str, duration: TickDuration) -> Result<(), SimError> {
     if duration == TickDuration::ZERO || duration > DURATION_MAX {
-        return Err(wrong(path, "give more than nothing, and at most 366d"));
+        return Err(wrong(path, "give more than 0s, and at most 366d"));
     }
     Ok(())
 }
@@ -321,8 +321,11 @@ fn check_node(path: &str, name: &str, count: usize) -> Result<(), SimError> {
     match number.is_some_and(is_one) {
         true => Ok(()),
         false => {
-            let last = count - 1;
-            Err(wrong(path, &format!("the nodes are node-0 to node-{last}")))
+            let there = match count {
+                1 => "the only node is node-0".to_owned(),
+                _ => format!("the nodes are node-0 to node-{}", count - 1),
+            };
+            Err(wrong(path, &format!("there is no node {name:?}: {there} (spec.nodes, --nodes)")))
         }
     }
 }

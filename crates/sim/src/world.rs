@@ -377,7 +377,7 @@ impl World {
                 let Some(pod) = pod.filter(|pod| pod.incarnation == incarnation) else {
                     return Ok(());
                 };
-                pod.answered(self.now, id, result);
+                pod.answered(self.now, id, result, &mut self.faults.pace);
                 uid
             }
             Happening::Ends { uid, key, status } => {

@@ -18,7 +18,7 @@ impl PodOnNode {
         now: Tick,
         clock: Skew,
         found: Option<Arc<Pod>>,
-        faults: &Faults,
+        faults: &mut Faults,
     ) {
         if clock != self.clock {
             // how long something has waited nobody can say any more
@@ -27,6 +27,7 @@ impl PodOnNode {
             self.pauses.clock_was_set();
         }
         self.clock = clock;
+        self.nothing_is_asked(clock.shows(now), &mut faults.pace);
         self.deletion_grace = None;
         self.requests.clear();
         if let Some(found) = found {
@@ -55,6 +56,7 @@ impl PodOnNode {
     /// A new process has this core: what the one before waited for it does not hear of, and it looks at the runtime.
     pub(super) fn taken_up_by(&mut self, now: Tick, core: PodCore, faults: &Faults) {
         self.incarnation += 1;
+        self.asked.clear();
         self.leading_on.clear();
         self.unanswered.clear();
         self.hooks.agent_crashed();

@@ -40,8 +40,13 @@ impl PodOnNode {
                 return effects;
             }
             let fate = faults.fate(&action);
+            let asked = self.asks(&action, &faults.pace);
+            let before = effects.len();
             if self.stops_halfway(fate, (id, &action), faults, &mut effects).is_continue() {
                 self.meet(fate, now, (id, action), (run, since, faults), &mut effects);
+            }
+            if let Some(asked) = asked {
+                self.keep_pace(now, (id, asked), &faults.pace, &mut effects[before..]);
             }
         }
         // while something is on its way that brings another status at once, this one would only stand in its way

@@ -11,6 +11,7 @@ use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::{Ends, Life, PodOnNode, SIGKILL, graces, named, pauses, ready};
 use crate::known_bugs::KnownBug;
+use crate::pace::Pace;
 
 /// What a pod gets at a hard threshold of its node.
 const EVICTION_GRACE: TickDuration = TickDuration::from_secs(1);
@@ -111,8 +112,10 @@ impl PodOnNode {
         now: Tick,
         id: ActionId,
         result: Result<Outcome, ActionError>,
+        pace: &mut Pace,
     ) {
         self.leading_on.remove(&id);
+        self.note_pace(self.clock.shows(now), id, pace);
         self.hooks.answered(id);
         self.probed.answered(id);
         self.core.handle(self.clock.shows(now), Event::ActionResult { id, result });

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState,
-    HookKind, HookLimit, Made, Outcome, SandboxSeen, Snapshot,
+    HookKind, HookLimit, Made, Outcome, SandboxSeen, SandboxSeenState, Snapshot,
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
 
@@ -183,11 +183,15 @@ impl PodOnNode {
 
     /// What stands in the runtime.
     pub(super) fn snapshot(&self, faults: &Faults) -> Snapshot {
-        let sandboxes = self.sandboxes.iter().map(|(attempt, sandbox)| SandboxSeen {
-            attempt: *attempt,
-            state: sandbox.state,
-            ips: vec![sandbox.ip],
-            containers: self.seen_in(*attempt, faults),
+        let sandboxes = self.sandboxes.iter().map(|(attempt, sandbox)| {
+            let containers = self.seen_in(*attempt, faults);
+            let state = match faults.bug {
+                Some(KnownBug::SandboxMadeAnew) if containers.is_empty() => {
+                    SandboxSeenState::NotReady
+                }
+                Some(_) | None => sandbox.state,
+            };
+            SandboxSeen { attempt: *attempt, state, ips: vec![sandbox.ip], containers }
         });
         Snapshot { sandboxes: sandboxes.collect() }
     }

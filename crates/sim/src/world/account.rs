@@ -7,6 +7,7 @@ use rekindle_types::pods::is_ready;
 use rekindle_types::v1alpha1::Rung;
 
 use super::World;
+use crate::pace::Pace;
 use crate::server::Figures;
 use crate::timeline::Timeline;
 use crate::trace::Trace;
@@ -69,6 +70,11 @@ impl World {
     /// What was written to each object since then.
     pub(crate) fn written(&self) -> Written {
         self.server.written()
+    }
+
+    /// How long the runtime took.
+    pub(crate) const fn pace(&self) -> &Pace {
+        &self.faults.pace
     }
 
     /// What was asked of the API.

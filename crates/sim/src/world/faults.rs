@@ -114,7 +114,7 @@ impl World {
             let found = self.server.pod(&super::name_of(&pod.pod));
             let found = found.filter(|found| found.metadata.uid.as_ref() == Some(uid));
             pod.has_vanished |= found.is_none();
-            pod.agent_crashes(self.now, clock, found, &self.faults);
+            pod.agent_crashes(self.now, clock, found, &mut self.faults);
             self.timers.remove(uid);
         }
         for uid in &uids {

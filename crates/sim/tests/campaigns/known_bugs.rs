@@ -14,6 +14,7 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
     match bug {
         KnownBug::CreatedTakenForDead => ("P3", harmed_by_crash(bug, &crashes_only(0))),
         KnownBug::CreatedTakenForRunning => ("P2", harmed_by_crash(bug, &crashes_only(0))),
+        KnownBug::SandboxMadeAnew => ("P1", harmed_by_crash(bug, &crashes_only(0))),
         KnownBug::SuccessForgotten => ("P1", harmed_by_crash(bug, &succeeding())),
         KnownBug::AgentRestartEndsAll => ("P1", crashes_only(34)),
         KnownBug::SandboxOfNamesake => ("P1", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
@@ -101,6 +102,7 @@ const fn said(bug: KnownBug) -> &'static str {
         KnownBug::ExitNotTold | KnownBug::ProbeKillNotTold | KnownBug::CreatedTakenForRunning => {
             "is said to be ready, and app does not run"
         }
+        KnownBug::SandboxMadeAnew => "agents that die change what is done: 4 sandboxes",
         KnownBug::LastEventLost => "Deployment default/web wants 3 pods, and has 2",
         KnownBug::CountFrozen | KnownBug::ProbeKillUncounted => {
             "restartCount of app is 0, and it was started 2 times"
@@ -139,6 +141,21 @@ const fn said(bug: KnownBug) -> &'static str {
         KnownBug::RowsUnsynced => "/deployments.apps/default/web of revision",
         KnownBug::InvalidHalfDone => {
             "may not be {\"spec\":{\"replicas\":-1}}, and something changes"
+        }
+    }
+}
+
+/// In these, which pass, an agent's death has pods fail in two moments that fail in one without it, so that rightly more is done: half of
+/// four replicas have failed and are restarted as a whole, and a Job makes a pod between the two failures. What an agent does twice
+/// is caught all the same.
+#[test]
+fn what_is_done_twice_is_caught_where_a_death_rightly_has_more_done() {
+    for seed in [406_084, 408_928] {
+        for bug in [KnownBug::AgentRestartEndsAll, KnownBug::SandboxMadeAnew] {
+            let failure = Campaign { bug: Some(bug), ..Campaign::of_seed(seed) }.check();
+            let failure = failure.expect_err(&format!("seed {seed}: {bug:?} is not caught"));
+            let is_meant = failure.message.starts_with("P1: agents that die change ");
+            assert!(is_meant, "seed {seed}, {bug:?}: {}", failure.message);
         }
     }
 }

@@ -483,7 +483,13 @@ fn what_a_seed_showed_once_stays_mended() {
         (41824, "what is to be started in the moment in which its Job fails need not be started"),
         (402955, "the grace of those that end together begins anew with an agent of another clock"),
         (403388, "what a restart has ended in the second of its decision is not what failed"),
+        (406084, "half of the replicas fail some milliseconds before the others, and fail alike"),
         (407195, "a vouch in whose write the API lost its power may be given"),
+        (
+            408928,
+            "a Job makes a pod between the failures of two, which fail in one moment otherwise",
+        ),
+        (421328, "a start that an agent's death moves is moved where it is compared, too"),
         (503328, "a replica that is being restarted counts with those that fail"),
         (602809, "a pod of a DaemonSet that is gone can be on no other node"),
     ] {
