@@ -140,7 +140,10 @@ async fn planned(
     home: &Home,
     spec: ContainerSpec,
 ) -> Result<Planned, RuntimeError> {
-    let prepared = {
+    let prepared = if home.sandbox.has_root(&spec.key.name.0) && may_block_here() {
+        // A start that everything stands ready for is not worth the way to another thread and back.
+        tokio::task::block_in_place(|| prepare(shared, &home.sandbox, &home.slot, &spec))
+    } else {
         let (shared, sandbox, slot) = (shared.clone(), home.sandbox.clone(), home.slot.clone());
         blocking(move || prepare(&shared, &sandbox, &slot, &spec)).await
     };
@@ -154,6 +157,11 @@ async fn planned(
             Err(error)
         }
     }
+}
+
+/// Whether others go on elsewhere while this thread blocks.
+fn may_block_here() -> bool {
+    tokio::runtime::Handle::current().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
 }
 
 /// Waits until its shim has prepared it.

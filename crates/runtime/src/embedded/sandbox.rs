@@ -231,6 +231,11 @@ impl Sandbox {
         }
     }
 
+    /// Whether one was made for the container's next start.
+    pub(crate) fn has_root(&self, container: &str) -> bool {
+        self.inner().ready_roots.contains_key(container)
+    }
+
     /// The root that was made for the container's next start.
     pub(crate) fn take_root(&self, container: &str) -> Option<ReadyRoot> {
         self.inner().ready_roots.remove(container)
