@@ -24,6 +24,7 @@ use rekindle_types::{
 use crate::backoff::{CrashBackoff, Task};
 use crate::blueprint::{Definition, Hook, RestartPolicy, Role};
 use crate::event::Made;
+use crate::failed_pulls::ImageName;
 use crate::health::{Health, HookRun};
 use crate::journal::{
     ContainerRecord, EndedContainer, Failing, FailingRecord, Gate, Halt, HealthRecord, NodeStop,
@@ -196,15 +197,6 @@ pub(crate) struct Image {
     pub(crate) name: Option<ImageName>,
     /// Whether they were made sure of for the start to come.
     pub(crate) checked: Checked,
-}
-
-/// What an image is called. How one follows from the other is for the driver to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ImageName {
-    /// In the spec.
-    pub(crate) written: String,
-    /// In full: two that are the same in full are one image.
-    pub(crate) full: String,
 }
 
 /// Whether the images of a start were made sure of.

@@ -8,7 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use rekindle_types::Tick;
 
 use crate::backoff::ImageBackoff;
-use crate::container::ImageName;
+
+/// What an image is called. How one follows from the other is for the driver to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ImageName {
+    /// In the spec.
+    pub(crate) written: String,
+    /// In full: two that are the same in full are one image.
+    pub(crate) full: String,
+}
 
 /// By the full name of the image.
 #[derive(Debug, Default)]

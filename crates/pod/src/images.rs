@@ -19,9 +19,10 @@ use rekindle_types::{ContainerName, TickDuration};
 
 use crate::action::Action;
 use crate::blueprint::Definition;
-use crate::container::{Checked, Complaint, Hold, ImageName, PullStep, State};
+use crate::container::{Checked, Complaint, Hold, PullStep, State};
 use crate::core::PodCore;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
+use crate::failed_pulls::ImageName;
 use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::texts;

@@ -1,27 +1,14 @@
 //! The conditions PodResizePending and PodResizeInProgress: there while they are True, with the generation that they speak of.
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use rekindle_types::resources::{RESIZE_IN_PROGRESS, RESIZE_PENDING};
 
 use super::Refusal;
+use super::shown::ERROR;
 use crate::core::PodCore;
 
 /// The node writes these.
 pub(crate) const OWNED: [&str; 2] = [RESIZE_PENDING, RESIZE_IN_PROGRESS];
-
-/// The reason of a resize that cannot be put into force just now.
-const ERROR: &str = "Error";
-
-/// What an earlier agent has told of the resize of this generation: it failed, which is not told again.
-pub(super) fn shown_error(pod: &Pod, generation: i64) -> Option<String> {
-    let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
-    let shown = conditions.find(|condition| {
-        condition.type_ == RESIZE_IN_PROGRESS
-            && condition.reason.as_deref() == Some(ERROR)
-            && condition.observed_generation == Some(generation)
-    });
-    shown.map(|condition| condition.message.clone().unwrap_or_default())
-}
 
 impl PodCore {
     /// Those that hold; `before` is the status as it was.

@@ -16,6 +16,7 @@ mod actuate;
 mod allocation;
 mod conditions;
 mod request;
+mod shown;
 mod texts;
 
 use std::sync::Arc;
@@ -84,7 +85,7 @@ impl Resize {
             None => (Allocation::shown_by(pod), shown_standing(pod)),
         };
         let wanted = Allocation::wanted_by(pod);
-        let error = conditions::shown_error(pod, granted.generation);
+        let error = shown::shown_error(pod, granted.generation);
         Self {
             granted_pod: granted.in_place_of_wanted(pod),
             open_ticket: None,

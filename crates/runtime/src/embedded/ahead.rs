@@ -13,18 +13,11 @@ use rekindle_shim::protocol::{ContainerPlan, Phase, Request, RootAhead, Upper};
 use rekindle_types::ContainerAttempt;
 
 use super::clearing::{LEISURE, Pace, SOON};
-use super::link::Link;
+use super::link::{CallError, Link};
+use super::roots::ReadyRoot;
 use super::sandbox::Sandbox;
 use super::{Shared, janitor};
 use crate::spec::{ContainerSpec, Renewal, Users};
-
-/// A root that stands in a shim.
-#[derive(Debug)]
-pub(crate) struct ReadyRoot {
-    pub(crate) plan: RootAhead,
-    /// Of its writable layer, when that is on the disk.
-    pub(crate) folder: Option<String>,
-}
 
 /// What may be made for the container's next start.
 pub(crate) fn wanted(
@@ -98,7 +91,7 @@ fn make_root(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, mut plan: RootAhead) 
     }
 }
 
-fn ask(link: &Link, plan: &RootAhead) -> Result<(), super::link::CallError> {
+fn ask(link: &Link, plan: &RootAhead) -> Result<(), CallError> {
     let asked = link.ask(Request::MakeRoot(Box::new(plan.clone())))?;
     tokio::runtime::Handle::current().block_on(asked.given()).map(drop)
 }

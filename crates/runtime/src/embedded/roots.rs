@@ -1,5 +1,5 @@
 //! Folders for containers' writable layers, a few of them made ahead: on a disk, three folders take as long as everything
-//! else that a container's creation needs there.
+//! else that a container's creation needs there. And what is known of a root that stands in one.
 
 use std::fs;
 use std::io;
@@ -7,8 +7,18 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rekindle_shim::protocol::RootAhead;
+
 /// How many are kept ready in a sandbox: a restart of two containers at once finds one for each.
 const READY: usize = 2;
+
+/// A root that stands in a shim.
+#[derive(Debug)]
+pub(crate) struct ReadyRoot {
+    pub(crate) plan: RootAhead,
+    /// Of its writable layer, when that is on the disk.
+    pub(crate) folder: Option<String>,
+}
 
 /// The folders of one sandbox, `roots/<number>/{upper,work}`.
 #[derive(Debug)]

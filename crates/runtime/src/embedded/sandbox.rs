@@ -11,11 +11,10 @@ use rekindle_shim::protocol::{
 use rekindle_types::{ContainerUser, Tick};
 use tokio::sync::mpsc;
 
-use super::ahead::ReadyRoot;
 use super::layout::{Layout, MOUNT_POINT, ROOTS};
 use super::link::Link;
 use super::records::{self, ContainerRecord, Line, RecordFile};
-use super::roots::Roots;
+use super::roots::{ReadyRoot, Roots};
 use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxSnapshot, SandboxState};
 use crate::spec::{ContainerKey, Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
 
