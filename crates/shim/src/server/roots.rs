@@ -40,20 +40,11 @@ impl Roots {
         })
     }
 
-    /// Lets go of those that nobody has taken.
+    /// Lets go of those that nobody has taken: their agent is gone, and those who waited for them.
     pub(super) fn clear(&mut self) {
-        self.retain(|_| false);
-    }
-
-    fn retain(&mut self, is_kept: impl Fn(&RootAhead) -> bool) {
-        self.0.retain(|_, ahead| {
-            let keep = is_kept(&ahead.plan);
-            match &ahead.stage {
-                Stage::Making(builder, _) if !keep => birth::end_child(builder.pidfd.as_fd()),
-                Stage::Making(..) | Stage::Ready(_) => {}
-            }
-            keep
-        });
+        for (_, ahead) in std::mem::take(&mut self.0) {
+            let _gone_with_its_agent = ahead.let_go();
+        }
     }
 
     /// The one that serves a start, if there is one: it is that container's from now on.
@@ -65,6 +56,19 @@ impl Roots {
         match found.and_then(|number| self.0.remove(&number)) {
             Some(Ahead { stage: Stage::Ready(mounts), .. }) => Root::Ahead(mounts),
             Some(Ahead { stage: Stage::Making(..), .. }) | None => Root::New,
+        }
+    }
+}
+
+impl Ahead {
+    /// Ends who makes it, if it does not stand yet. Answers the call that waits for it.
+    fn let_go(self) -> Option<u64> {
+        match self.stage {
+            Stage::Making(builder, seq) => {
+                birth::end_child(builder.pidfd.as_fd());
+                Some(seq)
+            }
+            Stage::Ready(_) => None,
         }
     }
 }
@@ -85,7 +89,6 @@ impl Server {
         if self.shutdown.is_some() {
             return refused("the sandbox is being taken away");
         }
-        self.roots.retain(|other| other.container != plan.container);
         let builder = launch::begin_root(&plan, sandbox)?;
         let number = self.next_number;
         let source = Source::RootBuilder(number).pack();
@@ -94,8 +97,22 @@ impl Server {
             return Err(errno).setup(|| "watch who makes a root".to_owned());
         }
         self.next_number += 1;
+        self.replace_root(&plan.container);
         self.roots.0.insert(number, Ahead { plan, stage: Stage::Making(builder, seq) });
         Ok(None)
+    }
+
+    /// There is one for each container.
+    fn replace_root(&mut self, container: &str) {
+        let find = |(number, ahead): (&u32, &Ahead)| {
+            (ahead.plan.container == container).then_some(*number)
+        };
+        let before = self.roots.0.iter().find_map(find);
+        let before = before.and_then(|number| self.roots.0.remove(&number));
+        if let Some(seq) = before.and_then(Ahead::let_go) {
+            let problem = "another root is made for the container";
+            self.answer(seq, Err(Failure::new(FailureKind::State, problem)));
+        }
     }
 
     /// Its builder has ended.
