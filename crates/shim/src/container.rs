@@ -247,13 +247,17 @@ impl Container {
         Some(builder)
     }
 
+    /// From now on it counts as one that runs: the word is about to be given.
+    pub(crate) fn begin_start(&mut self) {
+        self.stage = Stage::Starting { at_us: timestamp::now_us() };
+    }
+
     /// Gives the word to start.
     pub(crate) fn go(&mut self) {
         // A child that is gone meanwhile is noticed by its pidfd.
         if let Some(go) = self.go.take() {
             let _ = rustix::io::write(&go, b"g");
         }
-        self.stage = Stage::Starting { at_us: timestamp::now_us() };
     }
 
     /// Sends a signal to the first process; one that is gone already is success.

@@ -58,9 +58,7 @@ pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Ide
         (Some(uid), _, _) => uid,
         (None, Some(entry), _) => entry.uid,
         (None, None, "") => 0,
-        (None, None, user) => user
-            .parse()
-            .map_err(|_| format!("the image's user {user:?} is not in its /etc/passwd"))?,
+        (None, None, user) => user.parse().map_err(|_| unknown(user, plan.root))?,
     };
     let gid = match (plan.gid, plan.uid, image_group) {
         (Some(gid), _, _) => gid,
@@ -83,6 +81,16 @@ pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Ide
     }
     let home = entry.map_or("", |entry| entry.home);
     Ok(Identity { uid, gid, groups, home: if home.is_empty() { "/" } else { home }.to_owned() })
+}
+
+/// Why a name of which nothing is known is no user; where root is refused in the kubelet's words (`verifyRunAsNonRoot`).
+fn unknown(user: &str, root: RootUser) -> String {
+    match root {
+        RootUser::Allowed => format!("the image's user {user:?} is not in its /etc/passwd"),
+        RootUser::Refused => format!(
+            "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root"
+        ),
+    }
 }
 
 fn group_number(name: &str, file: &str) -> Result<u32, String> {
@@ -186,6 +194,10 @@ mod tests {
             assert!(numbers(&strict(user)).is_err(), "{user:?}");
         }
         assert!(numbers(&strict("app")).is_ok());
+        let unknown = identify(&strict("ghost"), PASSWD, GROUP).unwrap_err();
+        assert!(
+            unknown.ends_with("image has non-numeric user (ghost), cannot verify user is non-root")
+        );
         assert!(numbers(&UserPlan { uid: Some(0), ..strict("app") }).is_err());
         assert!(numbers(&UserPlan { uid: Some(5), ..strict("") }).is_ok());
     }

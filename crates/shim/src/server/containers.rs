@@ -112,15 +112,15 @@ impl Server {
     /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed. One that is still being prepared goes on as
     /// soon as it is, without another word from its agent.
     pub(super) fn start(&mut self, slot: &str, seq: u64) -> Option<Result<Answer, Failure>> {
-        let number = self.find(slot);
-        let Some(container) = number.and_then(|number| self.containers.get_mut(&number)) else {
+        let Some(number) = self.find(slot) else { return Some(Err(no_such(slot))) };
+        let Some(container) = self.containers.get_mut(&number) else {
             return Some(Err(no_such(slot)));
         };
         let pid = container.pid;
         match &container.stage {
             Stage::Created => {
-                container.go();
                 container.start_call = Some(seq);
+                self.let_go(number);
                 None
             }
             Stage::Preparing | Stage::Starting { .. } => {
@@ -208,11 +208,13 @@ impl Server {
                 }
                 let Some(container) = self.containers.get_mut(&number) else { return };
                 container.stage = Stage::Created;
-                if container.start_call.is_some() && container.removal.is_none() {
-                    container.go();
+                let is_to_start = container.start_call.is_some() && container.removal.is_none();
+                let created = container.basis.created();
+                let create_call = container.create_call.take();
+                if is_to_start {
+                    self.let_go(number);
                 }
-                if let Some(seq) = container.create_call.take() {
-                    let created = container.basis.created();
+                if let Some(seq) = create_call {
                     self.answer(seq, Ok(created));
                 }
             }
@@ -228,16 +230,27 @@ impl Server {
             StatusPipe::Closed => {
                 container.status = None;
                 if let Stage::Starting { at_us: started_at_us } = container.stage {
+                    // on disk it runs already
                     container.stage = Stage::Running { started_at_us };
                     let answer = Answer::Started { pid: container.pid, started_at_us };
                     let start_call = container.start_call.take();
-                    self.persist(number);
                     if let Some(seq) = start_call {
                         self.answer(seq, Ok(answer));
                     }
                     self.hold_mounts(number);
                 }
             }
+        }
+    }
+
+    /// Disk first: a shim that is killed before it hears of the exec must not leave a start of which nobody knows.
+    fn let_go(&mut self, number: u32) {
+        if let Some(container) = self.containers.get_mut(&number) {
+            container.begin_start();
+        }
+        self.persist(number);
+        if let Some(container) = self.containers.get_mut(&number) {
+            container.go();
         }
     }
 
