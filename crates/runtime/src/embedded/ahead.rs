@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use rekindle_shim::protocol::{ContainerPlan, Phase, Request, RootAhead, Upper};
 use rekindle_types::ContainerAttempt;
+use tokio::runtime::Handle;
 
 use super::clearing::{LEISURE, Pace, SOON};
-use super::link::{CallError, Link};
 use super::roots::ReadyRoot;
 use super::sandbox::Sandbox;
-use super::{Shared, janitor};
+use super::{Shared, contact, janitor};
 use crate::spec::{ContainerSpec, Renewal, Users};
 
 /// What may be made for the container's next start.
@@ -79,8 +79,9 @@ fn make_root(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, mut plan: RootAhead) 
         }
     };
     let ready = ReadyRoot { plan, folder };
-    let left = match ask(&link, &ready.plan) {
-        Ok(()) => sandbox.keep_root(&link, ready),
+    let asked = contact::ask(&link, Request::MakeRoot(Box::new(ready.plan.clone())));
+    let left = match Handle::current().block_on(asked) {
+        Ok(_) => sandbox.keep_root(&link, ready),
         Err(error) => {
             tracing::debug!(%error, pod = %sandbox.key.pod, "no root is made ahead");
             Some(ready)
@@ -89,9 +90,4 @@ fn make_root(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, mut plan: RootAhead) 
     if let Some(left) = left {
         janitor::retire_root(shared, sandbox, left.folder);
     }
-}
-
-fn ask(link: &Link, plan: &RootAhead) -> Result<(), CallError> {
-    let asked = link.ask(Request::MakeRoot(Box::new(plan.clone())))?;
-    tokio::runtime::Handle::current().block_on(asked.given()).map(drop)
 }
