@@ -76,7 +76,7 @@ pub fn facts(pid: u32) -> String {
     facts.push(format!("oom_score_adj {}", read("oom_score_adj").trim()));
     facts.extend(read("limits").lines().map(str::to_owned));
     facts.extend(namespaces(&proc));
-    facts.extend(read("mountinfo").lines().map(mount));
+    facts.extend(mounts(&read("mountinfo")));
     facts.extend(files(&proc));
     facts.extend(cgroups(&read("cgroup")));
     facts.push(format!("cwd {}", link(&proc.join("cwd"))));
@@ -121,10 +121,24 @@ fn without_numbers(text: &str) -> String {
     words.collect()
 }
 
-/// Root, mount point, options, type and options of the file system of one line of mountinfo.
-fn mount(line: &str) -> String {
+/// Each mount, and what it is mounted on. In which order they were made, which is how the kernel lists them, nobody in there notices.
+fn mounts(mountinfo: &str) -> Vec<String> {
+    let number_and_point = |line: &str| {
+        let mut fields = line.split(' ');
+        let number = fields.next().expect("proc(5)").to_owned();
+        (number, fields.nth(3).expect("proc(5)").to_owned())
+    };
+    let points: BTreeMap<String, String> = mountinfo.lines().map(number_and_point).collect();
+    let mut mounts: Vec<String> = mountinfo.lines().map(|line| mount(line, &points)).collect();
+    mounts.sort();
+    mounts
+}
+
+/// Root, mount point, options, type and options of the file system of one line of mountinfo, and where it is mounted on.
+fn mount(line: &str, points: &BTreeMap<String, String>) -> String {
     let (own, of_file_system) = line.split_once(" - ").expect("proc(5)");
     let own: Vec<&str> = own.split(' ').collect();
+    let on = points.get(own[1]).map_or("nothing", String::as_str);
     let shared = own[6..].iter().map(|tag| without_numbers(tag)).collect::<Vec<_>>().join(" ");
     let (kind, rest) = of_file_system.split_once(' ').expect("proc(5)");
     let options = rest.split(',').map(|option| match option.split_once('=') {
@@ -132,7 +146,8 @@ fn mount(line: &str) -> String {
         _ => option.to_owned(),
     });
     let options = options.collect::<Vec<_>>().join(",");
-    format!("mount {} {} {} [{shared}] {kind} {options}", without_numbers(own[3]), own[4], own[5])
+    let root = without_numbers(own[3]);
+    format!("mount {root} {} on {on} {} [{shared}] {kind} {options}", own[4], own[5])
 }
 
 /// What each descriptor is, and how it was opened.
