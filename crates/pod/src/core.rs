@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_types::pods::in_full;
 use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{Tick, TickDuration};
@@ -540,12 +541,9 @@ impl PodCore {
         self.pod.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// As the kubelet writes a pod in messages: `name_namespace(uid)`.
+    /// As the kubelet writes a pod in messages.
     pub(crate) fn pod_text(&self) -> String {
-        let metadata = &self.pod.metadata;
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let uid = metadata.uid.as_deref().unwrap_or_default();
-        format!("{}_{namespace}({uid})", self.pod_name())
+        in_full(&self.pod.metadata)
     }
 
     /// What a container's record would be, for the journal's reader.

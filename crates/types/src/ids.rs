@@ -79,6 +79,13 @@ impl fmt::Display for ContainerAttempt {
     }
 }
 
+impl PodRef {
+    /// `name_namespace(uid)`, as the kubelet's messages name a pod.
+    pub fn in_full(&self) -> String {
+        format!("{}_{}({})", self.name, self.namespace, self.uid)
+    }
+}
+
 impl fmt::Display for PodRef {
     /// `namespace/name`, as errors and log lines name a pod.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

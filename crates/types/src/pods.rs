@@ -12,6 +12,18 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::amounts::{Amounts, requests};
+use crate::ids::{PodRef, PodUid};
+
+/// A pod as the kubelet's messages name it: [`PodRef::in_full`], whatever of it is missing.
+pub fn in_full(metadata: &ObjectMeta) -> String {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    PodRef {
+        namespace: text(&metadata.namespace),
+        name: text(&metadata.name),
+        uid: PodUid(text(&metadata.uid)),
+    }
+    .in_full()
+}
 
 /// A pod, however it is held: as the API has it, or as [`held::Pod`](crate::held::Pod).
 pub trait AnyPod {

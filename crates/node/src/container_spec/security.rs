@@ -7,16 +7,10 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_runtime::{ImageGroups, ProcMount, Seccomp, Security};
 
+use rekindle_types::pods::in_full;
 use rekindle_types::validation::numbers::ID_MAX;
 
 use super::error::SpecError;
-
-/// A pod as the kubelet names it in messages.
-fn pod_text(pod: &Pod) -> String {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let meta = &pod.metadata;
-    format!("{}_{}({})", text(&meta.name), text(&meta.namespace), text(&meta.uid))
-}
 
 /// Merges both contexts; `profiles` is where the node keeps seccomp profiles of its own. The same input gives the same answer at every attempt (promise P4).
 pub(crate) fn container_security(
@@ -38,7 +32,7 @@ pub(crate) fn container_security(
     let run_as_user = run_as_user.map(|id| numeric_id("runAsUser", id)).transpose()?;
     if run_as_non_root && run_as_user == Some(0) {
         return Err(SpecError::RootForbidden {
-            pod: pod_text(pod),
+            pod: in_full(&pod.metadata),
             container: container.name.clone(),
         });
     }

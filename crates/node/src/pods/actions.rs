@@ -279,7 +279,6 @@ fn runtime_error(error: &RuntimeError) -> ActionError {
 
 /// What is wrong with a container's config, and with whose, as the kubelet says it (`verifyRunAsNonRoot`).
 fn in_kubelets_words(key: &ContainerKey, problem: &str) -> String {
-    let PodRef { namespace, name, uid } = &key.sandbox.pod;
-    let pod = format!("{name}_{namespace}({uid})");
+    let pod = key.sandbox.pod.in_full();
     format!("{problem} (pod: {pod:?}, container: {})", key.name)
 }

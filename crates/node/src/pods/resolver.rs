@@ -61,8 +61,8 @@ pub(crate) fn of_pod(
             notices.push((
                 MISSING_CLUSTER_DNS,
                 format!(
-                    "pod: \"{}_{}({})\". kubelet does not have ClusterDNS IP configured and cannot create Pod using \"{given}\" policy. Falling back to \"Default\" policy.",
-                    pod_ref.name, pod_ref.namespace, pod_ref.uid
+                    "pod: {:?}. kubelet does not have ClusterDNS IP configured and cannot create Pod using \"{given}\" policy. Falling back to \"Default\" policy.",
+                    pod_ref.in_full()
                 ),
             ));
         }
