@@ -9,6 +9,7 @@ use rekindle_runtime::{
     Stdio, TerminalUse, Users,
 };
 
+use rekindle_types::pods::AnySpec;
 use rekindle_types::{ephemeral, sysctls};
 
 use super::error::SpecError;
@@ -98,16 +99,15 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
 
 /// A sidecar, and a regular container whose own policy, or else its pod's, has it started again. An ephemeral one runs once, and so does an init
 /// container when all goes well.
-fn renewal(pod: &Pod, container: &Container) -> Renewal {
+pub(super) fn renewal(pod: &Pod, container: &Container) -> Renewal {
     let Some(spec) = &pod.spec else { return Renewal::NotExpected };
-    let among = |all: &[Container]| all.iter().any(|one| one.name == container.name);
-    let own = container.restart_policy.as_deref();
-    let is_expected = if among(&spec.containers) {
-        own.or(spec.restart_policy.as_deref()) != Some("Never")
+    let is_regular = spec.containers.iter().any(|one| one.name == container.name);
+    let policy = container.restart_policy.as_deref().or(spec.restart_policy.as_deref());
+    if (is_regular && policy != Some("Never")) || spec.has_sidecar(&container.name) {
+        Renewal::Expected
     } else {
-        own == Some("Always") && among(spec.init_containers.as_deref().unwrap_or_default())
-    };
-    if is_expected { Renewal::Expected } else { Renewal::NotExpected }
+        Renewal::NotExpected
+    }
 }
 
 fn stdio(container: &Container) -> Stdio {

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use proptest::prelude::*;
 use rekindle_runtime::{
-    Access, ContainerKey, MountOptions, MountSource, Namespace, Namespaces, Processes, Resources,
-    SandboxKey, Seccomp,
+    Access, ContainerKey, MountOptions, MountSource, Namespace, Namespaces, Processes, Renewal,
+    Resources, SandboxKey, Seccomp,
 };
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 use serde_json::{Value, json};
 
+use super::build::renewal;
 use super::error::SpecError;
 use super::hostname::{pod_hostname, uts_hostname};
 use super::mounts::{MountPaths, VolumePath, container_mounts};
@@ -457,5 +458,29 @@ proptest! {
         prop_assert_eq!(&later.command, &["a", "b"]);
         later.key = first.key.clone();
         prop_assert_eq!(first, later);
+    }
+}
+
+/// [KEP-753, KEP-5307]
+#[test]
+fn who_is_started_again_is_said_by_role_and_policy() {
+    use Renewal::{Expected, NotExpected};
+    // the pod's policy, the container's own, where it stands, what is expected of it
+    for (of_pod, own, place, expected) in [
+        (json!("Always"), Value::Null, "containers", Expected),
+        (Value::Null, Value::Null, "containers", Expected),
+        (json!("OnFailure"), Value::Null, "containers", Expected),
+        (json!("Never"), Value::Null, "containers", NotExpected),
+        (json!("Never"), json!("OnFailure"), "containers", Expected),
+        (json!("Always"), json!("Never"), "containers", NotExpected),
+        (json!("Always"), Value::Null, "initContainers", NotExpected),
+        (json!("Never"), json!("Always"), "initContainers", Expected),
+        (json!("Always"), json!("OnFailure"), "initContainers", NotExpected),
+        (json!("Always"), Value::Null, "ephemeralContainers", NotExpected),
+    ] {
+        let app = json!({ "name": "app", "restartPolicy": own });
+        let pod = pod(json!({ "restartPolicy": of_pod, place: [app.clone()] }));
+        let renewal = renewal(&pod, &container(app));
+        assert_eq!(renewal, expected, "pod {of_pod}, own {own}, {place}");
     }
 }
