@@ -20,6 +20,7 @@
 pub mod agent;
 pub mod clock;
 mod cluster_dns;
+mod commands;
 mod config;
 mod container_spec;
 mod context;

@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 use rekindle_pod::HookKind;
 use rekindle_runtime::{ExecExit, Runtime};
 
+use crate::commands::{timed_out, why_not_run};
+use crate::probes::Asked;
 use crate::probes::http_get::{self, GetError};
 use crate::probes::http_request::{HttpGet, RequestError};
-use crate::probes::{Asked, timed_out};
 
 /// The time of a hook that may take as long as its container runs: longer than any does.
 const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -101,7 +102,7 @@ async fn exec<R: Runtime>(
     limit: Duration,
 ) -> Result<(), HookError> {
     let outcome = runtime.exec_sync(asked.key, command, limit).await;
-    let outcome = outcome.map_err(|error| HookError::Runtime(error.chain()))?;
+    let outcome = outcome.map_err(|error| HookError::Runtime(why_not_run(&error)))?;
     let exit = match outcome.exit {
         ExecExit::Code(0) => return Ok(()),
         ExecExit::Code(code) => format!("exit code {code}"),

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use rekindle_pod::go_duration;
-use rekindle_runtime::{ContainerKey, ExecExit, Runtime, RuntimeError};
-use rekindle_types::TickDuration;
+use rekindle_runtime::{ContainerKey, ExecExit, Runtime};
 
 use super::{Finding, ProbeError};
+use crate::commands::{timed_out, why_not_run};
 
 pub(super) async fn probe<R: Runtime>(
     runtime: &R,
@@ -22,23 +21,4 @@ pub(super) async fn probe<R: Runtime>(
         ExecExit::Code(_) | ExecExit::Signal(_) => Finding::failure(output),
         ExecExit::TimedOut => Finding::failure(timed_out(command, timeout)),
     })
-}
-
-/// A command that cannot be started is no container that cannot.
-pub(crate) fn why_not_run(error: &RuntimeError) -> String {
-    match error {
-        RuntimeError::Start { problem, .. } => format!("failed to exec in container: {problem}"),
-        RuntimeError::Sandbox { .. }
-        | RuntimeError::Container { .. }
-        | RuntimeError::Config { .. }
-        | RuntimeError::Image { .. }
-        | RuntimeError::Unavailable { .. } => error.chain(),
-    }
-}
-
-/// As the kubelet says it.
-pub(crate) fn timed_out(command: &[String], timeout: Duration) -> String {
-    let (command, span) =
-        (command.join(" "), go_duration(TickDuration::from_secs(timeout.as_secs())));
-    format!("command timed out: {command:?} timed out after {span}")
 }

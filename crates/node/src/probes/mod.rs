@@ -15,8 +15,6 @@ mod port;
 mod tcp;
 mod tls;
 
-pub(crate) use exec::{timed_out, why_not_run};
-
 use std::net::IpAddr;
 use std::time::Duration;
 

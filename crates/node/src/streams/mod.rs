@@ -12,8 +12,8 @@ use rekindle_runtime::{Runtime, RuntimeError, StreamRequest, Streams};
 use rekindle_types::PodUid;
 use tokio::net::TcpStream;
 
+use crate::commands::why_not_run;
 use crate::pods::PodIndex;
-use crate::probes::why_not_run;
 
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
