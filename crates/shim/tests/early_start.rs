@@ -1,8 +1,12 @@
 //! A start that is asked for together with the creation: the container goes on as soon as it is prepared.
 
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "it drives a real process")]
+
 mod shim;
 
-use rekindle_shim::protocol::{Answer, ContainerPlan, ExitCause, FailureKind, Message, Request};
+use rekindle_shim::protocol::{
+    Answer, ContainerPlan, ExitCause, FailureKind, Message, Phase, Request,
+};
 use shim::Shim;
 
 fn create_and_start(plan: ContainerPlan) -> [Request; 2] {
@@ -31,6 +35,25 @@ fn one_that_cannot_be_executed_was_created() {
     let [created, started] = shim.call_all(create_and_start(plan));
     assert!(matches!(created, Ok(Answer::Created(_))), "{created:?}");
     assert_eq!(started.unwrap_err().kind, FailureKind::Start);
+}
+
+/// A shim that is killed meanwhile leaves no start of which nobody knows (P3).
+#[test]
+fn that_it_runs_stands_on_disk_before_it_is_let_go() {
+    let mut shim = Shim::new();
+    let mut plan = shim.plan("");
+    plan.process.argv = vec!["/absent".to_owned()];
+    let state = shim.path("sandbox").join(rekindle_shim::state_file::name(&plan.slot));
+    let [_, started] = shim.call_all(create_and_start(plan));
+    assert_eq!(started.unwrap_err().kind, FailureKind::Start);
+    let state = std::fs::read_to_string(state).unwrap();
+    let phases = state.lines().filter(|line| !line.is_empty());
+    let phases: Vec<Phase> = phases.map(|line| serde_json::from_str(line).unwrap()).collect();
+    // of one whose exec failed nobody could have said so later
+    assert!(
+        matches!(phases.as_slice(), [Phase::Running { .. }, Phase::Exited { .. }]),
+        "{phases:?}"
+    );
 }
 
 #[test]

@@ -19,6 +19,7 @@ use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
 use super::sandbox::{Container, Sandbox};
 use super::{Shared, ahead, blocking, contact, janitor};
+use crate::blocking::may_run_here;
 use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
 use crate::runtime::{CreatedContainer, MadeContainer, StartedContainer, StopSignal};
@@ -140,7 +141,7 @@ async fn planned(
     home: &Home,
     spec: ContainerSpec,
 ) -> Result<Planned, RuntimeError> {
-    let prepared = if home.sandbox.has_root(&spec.key.name.0) && may_block_here() {
+    let prepared = if home.sandbox.has_root(&spec.key.name.0) && may_run_here() {
         // A start that everything stands ready for is not worth the way to another thread and back.
         tokio::task::block_in_place(|| prepare(shared, &home.sandbox, &home.slot, &spec))
     } else {
@@ -157,11 +158,6 @@ async fn planned(
             Err(error)
         }
     }
-}
-
-/// Whether others go on elsewhere while this thread blocks.
-fn may_block_here() -> bool {
-    tokio::runtime::Handle::current().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
 }
 
 /// Waits until its shim has prepared it.

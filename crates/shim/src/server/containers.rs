@@ -112,8 +112,9 @@ impl Server {
     /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed. One that is still being prepared goes on as
     /// soon as it is, without another word from its agent.
     pub(super) fn start(&mut self, slot: &str, seq: u64) -> Option<Result<Answer, Failure>> {
-        let Some(number) = self.find(slot) else { return Some(Err(no_such(slot))) };
-        let Some(container) = self.containers.get_mut(&number) else {
+        let found = self.find(slot);
+        let Some((number, container)) = found.and_then(|n| Some((n, self.containers.get_mut(&n)?)))
+        else {
             return Some(Err(no_such(slot)));
         };
         let pid = container.pid;
