@@ -48,8 +48,8 @@ spec:
       containers:
       - name: shell
         image: localhost/host
-        command: [sh, -c, 'touch /tmp/ready; sleep 100000 & wait']
-        readinessProbe: {exec: {command: [test, -f, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
+        command: [sh, -c, 'touch /tmp/rekindle-ready; sleep 100000 & wait']
+        readinessProbe: {exec: {command: [test, -f, /tmp/rekindle-ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 ";
 
 /// A pod for each way to have a resolv.conf.
@@ -224,11 +224,11 @@ fn names_of_the_cluster_and_of_elsewhere_are_found(engine: &Engine, first: &str,
 }
 
 fn only_what_is_ready_is_found(engine: &Engine, first: &str, second: &str) {
-    engine.kubectl(&["exec", "db-1", "--", "rm", "/tmp/ready"]);
+    engine.kubectl(&["exec", "db-1", "--", "rm", "/tmp/rekindle-ready"]);
     engine.kubectl(&["wait", "--for=condition=Ready=false", "pod/db-1", TIMEOUT]);
     finds(engine, "db-0", "db", &[first]);
     finds(engine, "db-0", "db-1.db", &[]);
-    engine.kubectl(&["exec", "db-1", "--", "touch", "/tmp/ready"]);
+    engine.kubectl(&["exec", "db-1", "--", "touch", "/tmp/rekindle-ready"]);
     engine.wait_ready("db-1");
     finds(engine, "db-0", "db-1.db", &[second]);
 }

@@ -30,7 +30,7 @@ spec:
   - {name: app, image: IMAGE}
   - name: main
     image: localhost/host
-    command: [sh, -c, 'echo first; until test -e /tmp/end; do sleep 0.05; done; echo last']
+    command: [sh, -c, 'echo first; until test -e /tmp/rekindle-end; do sleep 0.05; done; echo last']
   - name: once
     image: localhost/host
     stdin: true
@@ -86,8 +86,8 @@ fn files_go_both_ways(engine: &Engine) {
     let (here, back) = (engine.data_dir().join("here.bin"), engine.data_dir().join("back.bin"));
     let content: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
     std::fs::write(&here, &content).unwrap();
-    engine.kubectl(&["cp", here.to_str().unwrap(), "far:/tmp/there.bin", "-c", "main"]);
-    engine.kubectl(&["cp", "far:/tmp/there.bin", back.to_str().unwrap(), "-c", "main"]);
+    engine.kubectl(&["cp", here.to_str().unwrap(), "far:/tmp/rekindle-there.bin", "-c", "main"]);
+    engine.kubectl(&["cp", "far:/tmp/rekindle-there.bin", back.to_str().unwrap(), "-c", "main"]);
     assert!(std::fs::read(back).unwrap() == content);
 }
 
@@ -112,7 +112,7 @@ fn logs_are_followed_to_their_end(engine: &Engine) {
         Running::start(&mut engine.kubectl_command(&["logs", "--follow", "far", "-c", "main"]));
     let mut lines = follow.lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("first"));
-    engine.kubectl(&["exec", "far", "-c", "main", "--", "touch", "/tmp/end"]);
+    engine.kubectl(&["exec", "far", "-c", "main", "--", "touch", "/tmp/rekindle-end"]);
     assert_eq!(lines.next().as_deref(), Some("last"));
     assert_eq!(lines.next(), None);
     assert!(follow.0.wait().unwrap().success());

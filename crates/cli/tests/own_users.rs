@@ -170,7 +170,7 @@ fn users_of_a_pod_are_its_own_on_every_rung_and_with_every_engine() {
 
     // all that root in there may do, and none of it is the node's
     let reach = "unshare -m true; echo 77 > /proc/sys/kernel/panic; nsenter -t 1 -n -m true; mount -t tmpfs x /mnt; \
-                 mknod /tmp/disk b 254 0; echo h > /proc/sysrq-trigger; true";
+                 mknod /tmp/rekindle-disk b 254 0; echo h > /proc/sysrq-trigger; true";
     let panic = || std::fs::read_to_string("/proc/sys/kernel/panic").unwrap();
     let before = panic();
     exec(&engine, "web", reach);

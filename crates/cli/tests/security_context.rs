@@ -60,8 +60,11 @@ fn a_seccomp_profile_of_the_nodes_own_holds_for_the_container_and_for_commands_i
         engine.wait_ready(name);
     }
 
-    let refused = "mkdir: cannot create directory '/tmp/a': Read-only file system\n";
-    let (mkdir, chmod) = ("LC_ALL=C mkdir /tmp/a", "touch /tmp/b; LC_ALL=C chmod 600 /tmp/b");
+    let refused = "mkdir: cannot create directory '/tmp/rekindle-a': Read-only file system\n";
+    let (mkdir, chmod) = (
+        "LC_ALL=C mkdir /tmp/rekindle-a",
+        "touch /tmp/rekindle-b; LC_ALL=C chmod 600 /tmp/rekindle-b",
+    );
     assert_eq!(exec(&engine, "by-pod", mkdir).replace(['‘', '’'], "'"), refused);
     assert_eq!(exec(&engine, "by-pod", chmod), "", "that rule is for those with a capability");
     assert_eq!(exec(&engine, "by-container", mkdir).replace(['‘', '’'], "'"), refused);

@@ -96,12 +96,14 @@ spec:
   terminationGracePeriodSeconds: 0
   restartPolicy: Never
   containers:
-  - {name: main, image: localhost/host, command: [sh, -c, 'until test -e /tmp/end; do sleep 0.05; done']}
+  - {name: main, image: localhost/host, command: [sh, -c, 'until test -e /tmp/rekindle-end; do sleep 0.05; done']}
 ",
         "web",
     );
-    let output = engine
-        .try_kubectl(&["exec", "web", "--", "sh", "-c", "touch /tmp/end; exec sleep 100000"], "");
+    let output = engine.try_kubectl(
+        &["exec", "web", "--", "sh", "-c", "touch /tmp/rekindle-end; exec sleep 100000"],
+        "",
+    );
     assert_eq!(output.status.code(), Some(137), "{}", text(&output.stderr));
     engine.wait_for("pod/web", ".status.phase", "Succeeded");
     let error = engine.kubectl_fails(&["exec", "web", "--", "true"], "");
@@ -131,8 +133,8 @@ fn cp_goes_both_ways() {
     let content: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
     std::fs::write(&here, &content).unwrap();
     let (here, back) = (here.to_str().unwrap(), back.to_str().unwrap());
-    engine.kubectl(&["cp", here, "web:/tmp/there.bin", "-c", "main"]);
-    engine.kubectl(&["cp", "web:/tmp/there.bin", back, "-c", "main"]);
+    engine.kubectl(&["cp", here, "web:/tmp/rekindle-there.bin", "-c", "main"]);
+    engine.kubectl(&["cp", "web:/tmp/rekindle-there.bin", back, "-c", "main"]);
     assert!(std::fs::read(back).unwrap() == content);
 }
 

@@ -247,13 +247,14 @@ fn a_command_has_no_descriptor_but_its_three_and_none_leads_out() {
 
 #[test]
 fn what_a_container_made_of_its_files_does_not_mislead_a_command() {
-    let (world, key) = sleeping(|spec| spec.working_dir = Some("/tmp/work".to_owned()));
+    let (world, key) = sleeping(|spec| spec.working_dir = Some("/tmp/rekindle-work".to_owned()));
     // A passwd of the container's own making has no say any more.
     world.exec(&key, "echo 'root:x:4711:4711::/:/bin/sh' > /etc/passwd");
     assert_eq!(world.exec(&key, "id -u").1, "0\n");
     // CVE-2024-21626: a working directory that leads to a descriptor of the one who starts the command.
     for fd in 0..20 {
-        let link = format!("cd /; rm -rf /tmp/work; ln -s /proc/self/fd/{fd} /tmp/work");
+        let link =
+            format!("cd /; rm -rf /tmp/rekindle-work; ln -s /proc/self/fd/{fd} /tmp/rekindle-work");
         match exec_within(&world, &key, &["/bin/sh", "-c", &link], LONG) {
             Ok(outcome) => assert_eq!((fd, outcome.exit), (0, ExecExit::Code(0))),
             Err(RuntimeError::Start { problem, .. }) => {

@@ -148,7 +148,7 @@ fn what_leads_out_of_a_container_fails() {
         "mount -t tmpfs x /mnt",
         "unshare -m true",
         "unshare -U true",
-        "mknod /tmp/disk b 1 0 && head -c 1 /tmp/disk",
+        "mknod /tmp/rekindle-disk b 1 0 && head -c 1 /tmp/rekindle-disk",
         "mknod /dev/ram-x b 1 0 && head -c 1 /dev/ram-x",
         "echo 1 > /proc/sys/kernel/panic",
         "echo b > /proc/sysrq-trigger",

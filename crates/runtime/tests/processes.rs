@@ -64,11 +64,11 @@ fn unique(number: u32) -> String {
 fn containers_of_one_pod_see_each_other() {
     let world = sandbox(Processes::Pod);
     let app =
-        world.shell("app", 0, "echo from-app > /tmp/new; mv /tmp/new /tmp/mark; exec sleep 1001");
+        world.shell("app", 0, "echo from-app > /tmp/rekindle-new; mv /tmp/rekindle-new /tmp/rekindle-mark; exec sleep 1001");
     world.start(&app);
     let side = world.shell("side", 0, "exec sleep 1002");
     world.start(&side);
-    let script = "until cat /proc/[0-9]*/root/tmp/mark 2>/dev/null; do sleep 0.01; done; \
+    let script = "until cat /proc/[0-9]*/root/tmp/rekindle-mark 2>/dev/null; do sleep 0.01; done; \
                   cat /proc/1/comm; readlink /proc/1/exe /proc/1/root /proc/1/cwd || echo hidden";
     let output = exec(&world, &side.key, script);
     assert_eq!(output, "from-app\npause\nhidden\n");
@@ -86,11 +86,13 @@ fn the_end_of_a_container_ends_what_it_started_and_nothing_else() {
         let other = (world.shell("other", 0, &format!("exec {other}")), other);
         world.start(&other.0);
         let left = unique(number * 10 + 1);
-        let script = format!("setsid {left} & mkfifo /tmp/go; read line < /tmp/go; exit 7");
+        let script = format!(
+            "setsid {left} & mkfifo /tmp/rekindle-go; read line < /tmp/rekindle-go; exit 7"
+        );
         let ends = world.shell("ends", 0, &script);
         let started = world.start(&ends);
         assert!(started.pid > 0);
-        let go = "until test -p /tmp/go; do sleep 0.01; done; echo > /tmp/go";
+        let go = "until test -p /tmp/rekindle-go; do sleep 0.01; done; echo > /tmp/rekindle-go";
         let begun = pidfd_of(&left);
         // It ends with the container that it lets go, maybe before it has ended by itself.
         let go = ["/bin/sh", "-c", go].map(str::to_owned);
@@ -127,10 +129,10 @@ fn whoever_loses_its_parent_is_reaped() {
         let world = sandbox(processes);
         // Each inner shell leaves its child behind, which ends a moment later with nobody of its own to wait for it.
         let script = "i=0; while test $i -lt 50; do (sh -c 'exit 0' & exec true); i=$((i+1)); done; \
-                      echo > /tmp/done; exec sleep 1003";
+                      echo > /tmp/rekindle-done; exec sleep 1003";
         let app = world.shell("app", 0, script);
         let pid = world.start(&app).pid;
-        exec(&world, &app.key, "until test -e /tmp/done; do sleep 0.01; done");
+        exec(&world, &app.key, "until test -e /tmp/rekindle-done; do sleep 0.01; done");
         if processes == Processes::Pod {
             let none =
                 "while grep -qE '^State:.Z' /proc/[0-9]*/status 2>/dev/null; do sleep 0.01; done";

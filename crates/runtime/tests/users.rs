@@ -130,7 +130,7 @@ fn all_capabilities_inside_reach_nothing_outside() {
         // the disks and devices of the host
         "disk=$(ls /dev/vd[a-z] /dev/sd[a-z] /dev/nvme?n? /dev/loop0 2>/dev/null | head -1); \
          head -c 1 ${disk:-/dev/none} || mount ${disk:-/dev/none} /mnt",
-        "mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk",
+        "mknod /tmp/rekindle-disk b 254 0 && head -c 1 /tmp/rekindle-disk",
         "head -c 1 /dev/kmsg",
         "test -n \"$(head -c 1 /dev/mem)\"",
         // its settings

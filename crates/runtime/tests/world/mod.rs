@@ -86,7 +86,8 @@ impl World {
         self.block(self.rt().run_sandbox(&sandbox_spec(self.sandbox()))).unwrap()
     }
 
-    /// A container that runs `script` with the host's shell.
+    /// A container that runs `script` with the host's shell. It finds in /tmp what lies in the machine's: whatever a script makes there
+    /// needs a name that nobody else gives.
     pub fn shell(&self, name: &str, attempt: u32, script: &str) -> ContainerSpec {
         let mut spec = self.spec(name, attempt);
         spec.command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
