@@ -6,6 +6,7 @@ mod world;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use rekindle_runtime::*;
@@ -48,8 +49,16 @@ fn held(shim: u32) -> BTreeSet<String> {
         .collect()
 }
 
-fn mounts_of(process: u32) -> String {
-    fs::read_link(format!("/proc/{process}/ns/mnt")).unwrap().to_string_lossy().into_owned()
+/// A mount namespace. It is kept, as its number would be given to another one when it is gone.
+struct Mounts {
+    name: String,
+    _kept: fs::File,
+}
+
+fn mounts_of(process: u32) -> Mounts {
+    let kept = fs::File::open(format!("/proc/{process}/ns/mnt")).unwrap();
+    let name = fs::read_link(format!("/proc/self/fd/{}", kept.as_raw_fd())).unwrap();
+    Mounts { name: name.to_string_lossy().into_owned(), _kept: kept }
 }
 
 fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
@@ -65,11 +74,12 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
 
 /// Waits for a root that is made ahead: the shim holds a mount namespace that is not one of these. Those of containers that have ended are
 /// held a moment longer.
-fn root_ahead(shim: u32, known: &BTreeSet<String>) -> String {
-    until(|| held(shim).difference(known).next().cloned())
+fn root_ahead(shim: u32, known: &[Mounts]) -> String {
+    let is_new = |name: &String| known.iter().all(|known| known.name != *name);
+    until(|| held(shim).into_iter().find(is_new))
 }
 
-fn those_of(processes: &[u32]) -> BTreeSet<String> {
+fn those_of(processes: &[u32]) -> Vec<Mounts> {
     processes.iter().copied().chain([std::process::id()]).map(mounts_of).collect()
 }
 
@@ -81,14 +91,15 @@ fn the_next_start_is_in_the_root_that_was_made_for_it_and_sees_the_same() {
     let (process, in_its_own) = start(&world, &spec(&world, 0));
     let mut known = those_of(&[process]);
     end(&world, &spec(&world, 0));
-    known.insert(mounts_of(start(&world, &spec(&world, 1)).0));
+    known.push(mounts_of(start(&world, &spec(&world, 1)).0));
     for attempt in 2..=3 {
         let ready = root_ahead(shim, &known);
         end(&world, &spec(&world, attempt - 1));
         let (process, seen) = start(&world, &spec(&world, attempt));
-        assert_eq!(mounts_of(process), ready, "attempt {attempt}");
+        let mounts = mounts_of(process);
+        assert_eq!(mounts.name, ready, "attempt {attempt}");
         assert_eq!(seen, in_its_own, "attempt {attempt}");
-        known.insert(ready);
+        known.push(mounts);
     }
 }
 
@@ -108,7 +119,7 @@ fn another_spec_gets_a_root_of_its_own() {
         "touch /once || echo done; sleep 100000".to_owned(),
     ];
     let (process, seen) = start(&world, &changed);
-    assert_ne!(mounts_of(process), ready);
+    assert_ne!(mounts_of(process).name, ready);
     assert!(seen.contains("Read-only file system"), "{seen}");
 }
 

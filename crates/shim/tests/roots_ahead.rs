@@ -4,9 +4,11 @@
 
 mod shim;
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use rekindle_shim::protocol::*;
 use shim::Shim;
@@ -18,22 +20,32 @@ const LOOK: &str = "exec 2>&1; sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //; s/(mas
     touch /x && mv /x /y && ls -d /y; mkdir /sys/x || echo refused";
 
 /// Has one made, and answers its mount namespace. Those of containers that have ended may go meanwhile.
-fn make(shim: &mut Shim, plan: &ContainerPlan) -> String {
+fn make(shim: &mut Shim, plan: &ContainerPlan) -> (String, File) {
     let before = held(shim);
     let ahead = RootAhead::of("web", plan).unwrap();
     assert_eq!(shim.call(Request::MakeRoot(Box::new(ahead))), Ok(Answer::Done));
-    let after = held(shim);
-    let new: Vec<&String> = after.difference(&before).collect();
-    assert_eq!(new.len(), 1, "{before:?} {after:?}");
-    new[0].clone()
+    let mut new = held(shim);
+    new.retain(|name, _| !before.contains_key(name));
+    assert_eq!(new.len(), 1, "{before:?} {new:?}");
+    new.pop_first().unwrap()
 }
 
-/// The mount namespaces that the shim holds open.
-fn held(shim: &Shim) -> BTreeSet<String> {
+/// The mount namespaces that the shim holds open. They are kept: the number of one that is gone would be given to another one.
+fn held(shim: &Shim) -> BTreeMap<String, File> {
     let files = fs::read_dir(format!("/proc/{}/fd", shim.pid())).unwrap();
-    let names = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
-    let names = names.map(|name| name.to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("mnt:")).collect()
+    let held = files.filter_map(|file| {
+        let path = file.unwrap().path();
+        let is_of_mounts = |name: &Path| name.to_string_lossy().starts_with("mnt:");
+        fs::read_link(&path).ok().filter(|name| is_of_mounts(name))?;
+        let kept = File::open(path).ok()?;
+        let name = fs::read_link(format!("/proc/self/fd/{}", kept.as_raw_fd())).unwrap();
+        Some((name.to_string_lossy().into_owned(), kept))
+    });
+    held.collect()
+}
+
+fn names(held: &BTreeMap<String, File>) -> Vec<&String> {
+    held.keys().collect()
 }
 
 #[test]
@@ -115,7 +127,7 @@ fn an_image_with_links_in_place_of_system_folders_gets_none() {
 fn it_serves_one_start_and_only_one_like_what_it_was_made_for() {
     let mut shim = Shim::new();
     let plan = shim.plan("touch /mine; ls /mine /firmware /sys/firmware");
-    let ready = make(&mut shim, &plan);
+    let (ready, _kept) = make(&mut shim, &plan);
     // of another image: it stays
     fs::create_dir(shim.path("image/firmware")).unwrap();
     let mut other = shim.plan("true");
@@ -130,7 +142,7 @@ fn it_serves_one_start_and_only_one_like_what_it_was_made_for() {
     let mut privileged = shim.plan("true");
     privileged.confinement.privilege = Privilege::Privileged;
     assert_eq!(RootAhead::of("web", &privileged), None);
-    assert!(held(&shim).contains(&ready));
+    assert!(held(&shim).contains_key(&ready));
     // its own start, and the one after that, which has nothing of it
     assert_eq!(shim.run(plan).0, ExitCause::Code(0));
     let mut second = shim.plan("ls /mine");
@@ -142,10 +154,10 @@ fn it_serves_one_start_and_only_one_like_what_it_was_made_for() {
 fn another_one_for_the_same_container_takes_its_place() {
     let mut shim = Shim::new();
     let mut plan = shim.plan("true");
-    let first = make(&mut shim, &plan);
+    let (first, _kept) = make(&mut shim, &plan);
     plan.root.lower_dirs = vec!["/".to_owned()];
     make(&mut shim, &plan);
-    assert!(!held(&shim).contains(&first));
+    assert!(!held(&shim).contains_key(&first));
 }
 
 #[test]
@@ -169,7 +181,7 @@ fn it_goes_away_when_another_agent_comes() {
     shim.connect_again();
     // answered by the same loop, after it took the connection
     assert!(matches!(shim.call(Request::State), Ok(Answer::State(_))));
-    assert_eq!(held(&shim), none);
+    assert_eq!(names(&held(&shim)), names(&none));
     assert_eq!(shim.run(plan).0, ExitCause::Code(0));
 }
 
