@@ -60,26 +60,10 @@ fn kill_each(sandbox: &Sandbox, folder: &Path) -> Result<(), String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
-    use std::os::fd::OwnedFd;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
-    use rustix::fs::Mode;
-
     use super::*;
-
-    fn sandbox() -> Sandbox {
-        let open = |path: &str| -> OwnedFd {
-            rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap()
-        };
-        Sandbox {
-            host_root: open("/"),
-            host_mounts: open("/proc/self/ns/mnt"),
-            host_processes: open("/proc/self/ns/pid"),
-            init: None,
-            users: crate::users::Users::Host,
-        }
-    }
 
     /// A folder that looks like a group of version 1, which has no `cgroup.kill`.
     #[test]
@@ -89,14 +73,14 @@ mod tests {
         std::fs::write(folder.path().join("cgroup.procs"), format!("{}\n", sleeper.id())).unwrap();
         let tasks = folder.path().join("tasks").to_str().unwrap().to_owned();
         let plan = CgroupPlan { v1_tasks: vec![tasks], ..CgroupPlan::default() };
-        kill_all(&sandbox(), &plan).unwrap();
+        kill_all(&Sandbox::of_no_pod(), &plan).unwrap();
         assert_eq!(sleeper.wait().unwrap().signal(), Some(9));
     }
 
     #[test]
     fn a_group_that_is_gone_is_a_problem_that_is_told_and_none_at_all_is_none() {
         let plan = CgroupPlan { unified: Some("/nowhere".to_owned()), ..CgroupPlan::default() };
-        assert!(kill_all(&sandbox(), &plan).is_err());
-        assert_eq!(kill_all(&sandbox(), &CgroupPlan::default()), Ok(()));
+        assert!(kill_all(&Sandbox::of_no_pod(), &plan).is_err());
+        assert_eq!(kill_all(&Sandbox::of_no_pod(), &CgroupPlan::default()), Ok(()));
     }
 }

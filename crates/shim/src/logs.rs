@@ -205,17 +205,6 @@ mod tests {
 
     use super::*;
 
-    fn sandbox() -> Sandbox {
-        let open = |path| fs::File::open(path).unwrap().into();
-        Sandbox {
-            host_root: open("/"),
-            host_mounts: open("/proc/self/ns/mnt"),
-            host_processes: open("/proc/self/ns/pid"),
-            init: None,
-            users: crate::users::Users::Host,
-        }
-    }
-
     fn plan(dir: &Path, max_bytes: u64, max_files: u32) -> LogPlan {
         let dir = dir.canonicalize().unwrap().to_str().unwrap().to_owned();
         LogPlan { dir, file: "0.log".to_owned(), max_bytes, max_files }
@@ -249,7 +238,7 @@ mod tests {
     #[test]
     fn files_are_rotated_and_the_oldest_goes() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = Log::open(&sandbox(), &plan(dir.path(), 200, 3)).unwrap();
+        let mut log = Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 3)).unwrap();
         for n in 0..40 {
             log.append(Stream::Stdout, format!("line {n}\n").as_bytes());
         }
@@ -275,18 +264,18 @@ mod tests {
         let target = dir.path().join("target");
         fs::write(&target, "untouched").unwrap();
         symlink(&target, dir.path().join("0.log")).unwrap();
-        let refused = Log::open(&sandbox(), &plan(dir.path(), 200, 2)).map(drop);
+        let refused = Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 2)).map(drop);
         assert!(refused.is_err());
         fs::remove_file(dir.path().join("0.log")).unwrap();
         fs::hard_link(&target, dir.path().join("0.log")).unwrap();
-        assert!(Log::open(&sandbox(), &plan(dir.path(), 200, 2)).is_err());
+        assert!(Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 2)).is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
     }
 
     #[test]
     fn a_log_of_a_single_file_starts_over_at_its_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = Log::open(&sandbox(), &plan(dir.path(), 200, 1)).unwrap();
+        let mut log = Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 1)).unwrap();
         for n in 0..100 {
             log.append(Stream::Stderr, format!("line {n}\n").as_bytes());
         }

@@ -61,6 +61,21 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
     Ok(Sandbox { host_root, host_mounts, host_processes, init, users })
 }
 
+#[cfg(test)]
+impl Sandbox {
+    /// What it has of the machine, for the tests of what looks through it.
+    pub(crate) fn of_no_pod() -> Self {
+        let open = |path: &str| std::fs::File::open(path).unwrap().into();
+        Self {
+            host_root: open("/"),
+            host_mounts: open("/proc/self/ns/mnt"),
+            host_processes: open("/proc/self/ns/pid"),
+            init: None,
+            users: Users::Host,
+        }
+    }
+}
+
 /// Makes them and enters them, but for the user namespace, and makes the kernel settings in them.
 fn make_namespaces(plan: &SandboxPlan, host_root: BorrowedFd<'_>) -> Result<Users, Failure> {
     let what = || "make the sandbox's namespaces".to_owned();

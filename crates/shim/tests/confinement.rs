@@ -5,10 +5,9 @@
 mod shim;
 
 use std::fs;
-use std::path::PathBuf;
 
 use rekindle_shim::protocol::*;
-use shim::Shim;
+use shim::{Group, Shim};
 
 #[test]
 fn who_could_open_the_nodes_devices_has_a_cgroup_that_withholds_them_or_is_refused() {
@@ -27,27 +26,6 @@ fn who_could_open_the_nodes_devices_has_a_cgroup_that_withholds_them_or_is_refus
     }
 }
 
-/// A cgroup of the unified hierarchy.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(name: &str) -> Self {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let unified = mounts.lines().find(|line| line.contains(" - cgroup2 ")).unwrap();
-        let root = PathBuf::from(unified.split(' ').nth(4).unwrap());
-        let group = Self(root.join(format!("rekindle-{name}-{}", std::process::id())));
-        fs::create_dir(&group.0).unwrap();
-        group
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(self.0.join("made"));
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn a_privileged_container_makes_groups_in_its_cgroup_and_others_see_theirs_only() {
     let mut shim = Shim::new();
@@ -60,7 +38,7 @@ fn a_privileged_container_makes_groups_in_its_cgroup_and_others_see_theirs_only(
              mkdir made 2>/dev/null && echo made || echo read-only",
         );
         plan.confinement.privilege = privilege;
-        plan.cgroup.unified = Some(group.0.to_str().unwrap().to_owned());
+        plan.cgroup.unified = Some(group.text());
         plan.cgroup.view = CgroupView::Unified;
         let (cause, log) = shim.run(plan);
         assert_eq!(cause, ExitCause::Code(0), "{log}");
@@ -84,7 +62,7 @@ fn a_further_command_of_a_container_that_divides_its_cgroup_is_beside_the_first_
          echo {hand_on} > cgroup.subtree_control && touch /dev/shm/divided && exec sleep 1000"
     ));
     plan.confinement.privilege = Privilege::Privileged;
-    plan.cgroup.unified = Some(group.0.to_str().unwrap().to_owned());
+    plan.cgroup.unified = Some(group.text());
     plan.cgroup.view = CgroupView::Unified;
     let slot = plan.slot.clone();
     shim.create(plan).unwrap();

@@ -4,10 +4,14 @@
 
 mod shim;
 
+use std::os::fd::OwnedFd;
+
 use rekindle_shim::protocol::{
-    Answer, ContainerPlan, ExitCause, FailureKind, Message, Phase, Request,
+    Answer, ContainerPlan, ContainerState, ExitCause, FailureKind, Message, Phase, Request,
 };
-use shim::Shim;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use shim::{Group, Shim};
 
 fn create_and_start(plan: ContainerPlan) -> [Request; 2] {
     let slot = plan.slot.clone();
@@ -71,11 +75,65 @@ fn one_that_cannot_be_prepared_fails_both_calls_and_leaves_nothing_to_start() {
 
 #[test]
 fn one_that_is_removed_while_it_is_being_prepared_is_not_started() {
-    let mut shim = Shim::new();
-    let plan = shim.plan("exit 3");
+    let (mut shim, group) = (Shim::new(), Group::frozen("removed"));
+    let plan = writing(&shim, &group);
     let slot = plan.slot.clone();
-    let [create, start] = create_and_start(plan);
-    let answers = shim.call_all([create, start, Request::Remove { slot }]);
-    assert!(answers[0].is_err() || answers[1].is_err(), "{answers:?}");
-    assert_eq!(answers[2], Ok(Answer::Done));
+    held(&mut shim, &group, plan);
+    shim.send([Request::Remove { slot }]);
+    for _ in 0..2 {
+        let Message::Answer { result, .. } = shim.next() else { panic!("an exit") };
+        assert_eq!(result.unwrap_err().kind, FailureKind::Setup);
+    }
+    assert!(matches!(shim.next(), Message::Answer { result: Ok(Answer::Done), .. }));
+    assert!(!shim.path("volume/ran").exists());
+}
+
+#[test]
+fn one_whose_agent_goes_meanwhile_waits_for_the_word_of_the_next() {
+    let (mut shim, group) = (Shim::new(), Group::frozen("taken-over"));
+    let plan = writing(&shim, &group);
+    let slot = plan.slot.clone();
+    held(&mut shim, &group, plan.clone());
+    shim.connect_again();
+    let Ok(Answer::State(state)) = shim.call(Request::State) else { panic!("no state") };
+    assert_eq!(state.containers, []);
+    group.thaw();
+    assert!(matches!(shim.create(plan), Ok(Answer::Created(_))));
+    let Ok(Answer::State(state)) = shim.call(Request::State) else { panic!("no state") };
+    assert_eq!(state.containers, [ContainerState { slot: slot.clone(), phase: Phase::Created }]);
+    assert!(!shim.path("volume/ran").exists());
+    assert!(matches!(shim.call(Request::Start { slot }), Ok(Answer::Started { .. })));
+    let Message::Exited { exit, .. } = shim.next() else { panic!("no exit") };
+    assert_eq!(exit.cause, ExitCause::Code(3));
+    assert!(shim.path("volume/ran").exists());
+}
+
+/// No parent-death signal comes to who has not asked for it yet.
+#[test]
+fn one_whose_shim_is_gone_before_its_first_step_does_not_start() {
+    let (mut shim, group) = (Shim::new(), Group::frozen("orphaned"));
+    let plan = writing(&shim, &group);
+    let process = held(&mut shim, &group, plan);
+    shim.kill();
+    group.thaw();
+    let ended = rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], None);
+    assert_eq!(ended, Ok(1));
+    assert!(!shim.path("volume/ran").exists());
+}
+
+/// It leaves a file behind, and ends with 3.
+fn writing(shim: &Shim, group: &Group) -> ContainerPlan {
+    let mut plan = shim.plan("echo > /volume/ran; exit 3");
+    plan.mounts = vec![shim.volume(None, "/volume")];
+    plan.cgroup.unified = Some(group.text());
+    plan
+}
+
+/// Has it stand still before its first step, while it is to be created and started; answers its process.
+fn held(shim: &mut Shim, group: &Group, plan: ContainerPlan) -> OwnedFd {
+    shim.send(create_and_start(plan));
+    assert!(matches!(shim.call(Request::State), Ok(Answer::State(_))));
+    let pid = std::fs::read_to_string(group.0.join("cgroup.procs")).unwrap();
+    let pid = Pid::from_raw(pid.trim_end().parse().unwrap()).unwrap();
+    pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }

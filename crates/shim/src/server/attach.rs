@@ -3,13 +3,12 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::Server;
 use crate::container::Stage;
 use crate::launch;
 use crate::logs::{Copy, Stream};
+use crate::pipes::set_nonblocking;
 use crate::problem::Context;
 use crate::protocol::{Answer, AttachPlan, Failure, FailureKind, FileSource};
 
@@ -51,11 +50,6 @@ impl Server {
         container.attachments.push(control);
         Ok(Answer::Done)
     }
-}
-
-fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
-    let flags = rustix::fs::fcntl_getfl(fd)?;
-    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)
 }
 
 /// Whether the agent holds the other end still.

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use rekindle_shim::frame;
 use rekindle_shim::protocol::*;
+use rustix::event::{PollFd, PollFlags};
 
 /// A shim with a sandbox, spoken to directly. Its containers end with it, also when a test fails.
 pub struct Shim {
@@ -73,6 +74,11 @@ impl Shim {
         self.input.clear();
     }
 
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     pub fn next(&mut self) -> Message {
         loop {
             if let Some(message) = frame::take(&mut self.input).unwrap() {
@@ -104,7 +110,7 @@ impl Shim {
         })
     }
 
-    fn send(&mut self, requests: impl IntoIterator<Item = Request>) {
+    pub fn send(&mut self, requests: impl IntoIterator<Item = Request>) {
         let mut output = Vec::new();
         for request in requests {
             self.seq += 1;
@@ -207,7 +213,50 @@ impl Shim {
 
 impl Drop for Shim {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
+    }
+}
+
+/// A cgroup of the unified hierarchy.
+pub struct Group(pub PathBuf);
+
+impl Group {
+    pub fn new(name: &str) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let unified = mounts.lines().find(|line| line.contains(" - cgroup2 ")).unwrap();
+        let root = PathBuf::from(unified.split(' ').nth(4).unwrap());
+        let group = Self(root.join(format!("rekindle-{name}-{}", std::process::id())));
+        fs::create_dir(&group.0).unwrap();
+        group
+    }
+
+    /// One in which nothing moves: whoever is born in it stands still before its first instruction.
+    pub fn frozen(name: &str) -> Self {
+        let group = Self::new(name);
+        fs::write(group.0.join("cgroup.freeze"), "1").unwrap();
+        group
+    }
+
+    pub fn thaw(&self) {
+        fs::write(self.0.join("cgroup.freeze"), "0").unwrap();
+    }
+
+    pub fn text(&self) -> String {
+        self.0.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Group {
+    /// Whoever is in it ends first.
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.kill"), "1");
+        if let Ok(events) = fs::File::open(self.0.join("cgroup.events")) {
+            while std::io::read_to_string(&events).is_ok_and(|said| said.contains("populated 1")) {
+                let _ = rustix::event::poll(&mut [PollFd::new(&events, PollFlags::PRI)], None);
+                let _ = (&events).rewind();
+            }
+        }
+        let _ = fs::remove_dir(self.0.join("made"));
+        let _ = fs::remove_dir(&self.0);
     }
 }
