@@ -288,12 +288,14 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             let journal = self.core.journal_again(self.node.clock.now());
             self.persist(&journal);
         }
+        let mut newest = None;
         while let Some((id, action)) = self.core.poll_action() {
             match action {
                 Action::Persist(journal) => self.persist(&journal),
+                // what is answered meanwhile may ask for more, which goes ahead of it as well
                 Action::WriteStatus(status) => {
+                    newest = Some(status);
                     self.set_off();
-                    self.write_status(*status);
                 }
                 Action::EmitEvent(event) => {
                     if self.mode == Mode::Serving {
@@ -310,7 +312,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                     let rank = Rank::of(&self.pod);
                     self.node.room.request(&self.pod_ref.uid, *request, rank);
                 }
-                Action::Finish => return Flow::Finished,
+                Action::Finish => {
+                    self.write_status(newest);
+                    return Flow::Finished;
+                }
                 action @ (Action::MountVolumes
                 | Action::RefreshVolumes
                 | Action::SetUpSandbox { .. }
@@ -327,6 +332,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::RunHook { .. }) => self.begin(id, action),
             }
         }
+        self.write_status(newest);
         Flow::Continue
     }
 
@@ -397,13 +403,14 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    fn write_status(&mut self, status: PodStatus) {
+    fn write_status(&mut self, status: Option<Box<PodStatus>>) {
+        let Some(status) = status else { return };
         if status.phase.as_deref() == Some("Running")
             && let Some(since) = self.awaited_since.take()
         {
             self.node.counters.pod_start.observe(self.node.clock.now().since(since));
         }
-        let status = Arc::new(status);
+        let status: Arc<PodStatus> = Arc::from(status);
         self.shown.send_replace(status.clone());
         if self.mode == Mode::Serving && self.existence == Existence::Exists {
             self.shown_by.submit(status, self.urgency());

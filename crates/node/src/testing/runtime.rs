@@ -43,6 +43,8 @@ struct State {
     stubborn: Vec<String>,
     /// Containers by name that do not even end on SIGKILL.
     stuck: Vec<String>,
+    /// How long the starts of a container take.
+    start_times: BTreeMap<String, Duration>,
     /// How commands end that are run in containers, by their text.
     commands: BTreeMap<String, CommandEnds>,
     /// Creating a container of this name panics, once.
@@ -140,6 +142,11 @@ impl Machine {
     /// As a process that waits for a disk that does not answer.
     pub(crate) fn stuck(&self, container: &str) {
         self.0.state.lock().unwrap().stuck.push(container.to_owned());
+    }
+
+    /// From now on its starts take so long.
+    pub(crate) fn starts_in(&self, container: &str, time: Duration) {
+        self.0.state.lock().unwrap().start_times.insert(container.to_owned(), time);
     }
 
     /// Ends the running start of a container.
@@ -367,6 +374,10 @@ impl Runtime for FakeRuntime {
     }
 
     async fn start_container(&self, key: &ContainerKey) -> Result<StartedContainer, RuntimeError> {
+        let takes = self.machine.0.state.lock().unwrap().start_times.get(&key.name.0).copied();
+        if let Some(time) = takes {
+            tokio::time::sleep(time).await;
+        }
         let now = self.machine.0.clock.now();
         let started = self.machine.call(|state| state.start(key, now)).await;
         let started = started.ok_or_else(|| absent("start: no container"))?;

@@ -1,7 +1,9 @@
 //! A pod's ordinary life.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{
-    ConfigMapEnvSource, EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector,
+    ConfigMapEnvSource, Container, EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector,
 };
 use rekindle_types::ExitStatus;
 use serde_json::json;
@@ -24,6 +26,26 @@ async fn a_pod_is_run_and_shown() {
     assert_eq!(app["restartCount"], 0);
     assert!(app["containerID"].as_str().unwrap().starts_with("rekindle://"));
     assert_eq!(world.machine.running(), ["app#0", "side#0"]);
+}
+
+/// Telling of the end would stand in the way of the start that follows at once.
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_started_again_at_once_is_shown_when_it_runs() {
+    let world = World::new();
+    let looks_for_its_image =
+        Container { image_pull_policy: Some("Always".to_owned()), ..container("app") };
+    world.api.create("pods", &pod("web", vec![looks_for_its_image]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    let seen = world.api.history("pods", "web").len();
+    world.machine.starts_in("app", Duration::from_millis(3));
+    world.machine.end("app", ExitStatus::Code { code: 1 });
+    world.api.until("shown", |_| shown(&world, "web", "app")["restartCount"] == 1).await;
+    let states: Vec<String> = world.api.history("pods", "web")[seen..]
+        .iter()
+        .map(|pod| pod["status"]["containerStatuses"][0]["state"].to_string())
+        .collect();
+    assert!(states.iter().all(|state| state.starts_with("{\"running\"")), "{states:?}");
 }
 
 #[tokio::test(start_paused = true)]
