@@ -78,6 +78,16 @@ fn containers_of_one_pod_see_each_other() {
     assert_ne!(exec(&world, &app.key, namespace).trim_end(), ours.as_os_str());
 }
 
+/// Whoever looks at the machine's processes finds out what it is, by `ps -A` or `top` too.
+#[test]
+fn a_shim_has_its_name() {
+    let world = World::new();
+    let shim = world.run_sandbox().pid;
+    assert_eq!(fs::read_to_string(format!("/proc/{shim}/comm")).unwrap(), "rekindle-shim\n");
+    let command = fs::read_to_string(format!("/proc/{shim}/cmdline")).unwrap();
+    assert_eq!(command.trim_end_matches('\0'), "rekindle-shim");
+}
+
 #[test]
 fn the_end_of_a_container_ends_what_it_started_and_nothing_else() {
     for (number, processes) in [(1, Processes::Pod), (2, Processes::Host)] {

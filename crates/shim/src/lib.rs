@@ -62,6 +62,8 @@ const OOM_SCORE_ADJ: &str = "-998";
 fn set_up() -> Result<Server, Errno> {
     // It takes CAP_SYS_RESOURCE; without, it has the agent's.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
+    // As an executable without a path it has the number of a file for a name. Without a better one it works as well.
+    let _ = rustix::thread::set_name(c"rekindle-shim");
     sys::ignore_signals(&NOT_FOR_US);
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::process::chdir("/")?;
