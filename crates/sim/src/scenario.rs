@@ -10,9 +10,14 @@ use serde_json::Value;
 use crate::behaviour::Unchosen;
 use crate::error::SimError;
 use crate::outcome::Outcome;
-use crate::script::{Change, Script, check_duration, check_manifest_of_node, check_nodes, wrong};
+use crate::script::{
+    Change, Script, check_duration, check_manifest_of_node, check_node, check_nodes, wrong,
+};
 use crate::spoken::spoken;
 use crate::world::{FieldValidation, Records, World};
+
+/// Where a manifest has a pod: it is one, or has a template of its pods.
+const PODS_AND_TEMPLATES: [&str; 3] = ["", "/spec/template", "/spec/jobTemplate/spec/template"];
 
 /// A run is told to whoever waits for it so many times.
 const TOLD: u64 = 200;
@@ -154,7 +159,20 @@ impl Scenario {
         let end = spoken(self.duration());
         let late = self.script.times().into_iter().filter(|(_, at)| *at >= self.duration());
         late.map(|(path, at)| format!("{path} is {}, and the run ends after {end}", spoken(at)))
+            .chain(self.manifests.iter().filter_map(|object| self.nowhere(object)))
             .collect()
+    }
+
+    /// Why pods of a manifest run nowhere, if they name a node that is not there. The API takes them all the same.
+    fn nowhere(&self, object: &Value) -> Option<String> {
+        PODS_AND_TEMPLATES.iter().find_map(|place| {
+            let field = format!("{place}/spec/nodeName");
+            let node = object.pointer(&field)?.as_str()?;
+            let (kind, name) = (object["kind"].as_str()?, object["metadata"]["name"].as_str()?);
+            let field = field.trim_start_matches('/').replace('/', ".");
+            let refused = check_node(&format!("{kind} {name}: {field}"), node, self.script.nodes);
+            refused.err().map(|error| error.to_string())
+        })
     }
 
     /// Lets more or less time go by than the scenario says, because `who` says so.
@@ -257,7 +275,7 @@ fn is_ladder(object: &Value) -> bool {
 /// A pod, or what makes pods, without the annotations by which pods carry a ladder of their own.
 fn without_annotated_ladders(object: &Value) -> Value {
     let mut object = object.clone();
-    for path in ["", "/spec/template", "/spec/jobTemplate/spec/template"] {
+    for path in PODS_AND_TEMPLATES {
         let meta = object.pointer_mut(&format!("{path}/metadata")).and_then(Value::as_object_mut);
         let Some(meta) = meta else { continue };
         let annotations = meta.get_mut("annotations").and_then(Value::as_object_mut);

@@ -315,7 +315,7 @@ pub(crate) fn check_nodes(path: &str, nodes: usize) -> Result<(), SimError> {
 }
 
 /// Refuses the name of a node that there is not; it has only one spelling.
-fn check_node(path: &str, name: &str, count: usize) -> Result<(), SimError> {
+pub(crate) fn check_node(path: &str, name: &str, count: usize) -> Result<(), SimError> {
     let number = name.strip_prefix("node-").and_then(|number| number.parse().ok());
     let is_one = |number: usize| number < count && name == format!("node-{number}");
     match number.is_some_and(is_one) {

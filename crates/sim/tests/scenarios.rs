@@ -375,6 +375,18 @@ fn what_the_api_does_not_know_is_refused_wherever_the_user_wrote_it() {
 }
 
 #[test]
+fn a_pod_that_names_a_node_that_is_not_there_is_told_of_as_a_note() {
+    let mut nowhere = deployment("web", 1);
+    nowhere["spec"]["template"]["spec"]["nodeName"] = json!("nod-0");
+    let mut somewhere = nowhere.clone();
+    somewhere["metadata"]["name"] = json!("api");
+    somewhere["spec"]["template"]["spec"]["nodeName"] = json!("node-0");
+    let report = Report::of(1, &scenario(json!({"for": "10m"}), &[nowhere, somewhere]));
+    let expected = "Deployment web: spec.template.spec.nodeName: there is no node \"nod-0\": the only node is node-0 (spec.nodes, --nodes)";
+    assert_eq!(report.notes(), [expected]);
+}
+
+#[test]
 fn what_the_api_warns_of_and_ladders_that_select_nothing_are_told_as_notes() {
     let mut doubled = deployment("web", 1);
     doubled["spec"]["template"]["spec"]["containers"][0]["env"] =
