@@ -149,6 +149,33 @@ impl Action {
         )
     }
 
+    /// Whether a start waits for it, so that another status follows its end: one of before may wait for that.
+    pub const fn leads_on(&self) -> bool {
+        match self {
+            Action::MountVolumes
+            | Action::RefreshVolumes
+            | Action::SetUpSandbox { .. }
+            | Action::PullImage { .. }
+            | Action::StartContainer { .. } => true,
+            // takes as long as a registry does
+            Action::FetchImage { .. }
+            | Action::TearDownSandbox { .. }
+            | Action::SignalContainer { .. }
+            | Action::KillContainer { .. }
+            | Action::RemoveContainer { .. }
+            | Action::RequestResources(_)
+            | Action::UpdateSandbox { .. }
+            | Action::UpdateContainer { .. }
+            | Action::RunProbe { .. }
+            | Action::RunHook { .. }
+            | Action::Persist(_)
+            | Action::WriteStatus(_)
+            | Action::EmitEvent(_)
+            | Action::ReportRestart { .. }
+            | Action::Finish => false,
+        }
+    }
+
     /// Whether the driver must answer it.
     pub const fn answer(&self) -> Answer {
         match self {

@@ -288,7 +288,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             let journal = self.core.journal_again(self.node.clock.now());
             self.persist(&journal);
         }
-        let mut newest = None;
+        let (mut newest, mut flow) = (None, Flow::Continue);
         while let Some((id, action)) = self.core.poll_action() {
             match action {
                 Action::Persist(journal) => self.persist(&journal),
@@ -313,8 +313,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                     self.node.room.request(&self.pod_ref.uid, *request, rank);
                 }
                 Action::Finish => {
-                    self.write_status(newest);
-                    return Flow::Finished;
+                    flow = Flow::Finished;
+                    break;
                 }
                 action @ (Action::MountVolumes
                 | Action::RefreshVolumes
@@ -332,8 +332,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 | Action::RunHook { .. }) => self.begin(id, action),
             }
         }
-        self.write_status(newest);
-        Flow::Continue
+        if let Some(status) = newest {
+            self.write_status(*status);
+        }
+        flow
     }
 
     /// Has the actions go as far as they can without waiting, before time is taken for telling what happened.
@@ -344,7 +346,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     fn begin(&mut self, id: ActionId, action: Action) {
-        if leads_on(&action) {
+        if action.leads_on() {
             self.leading_on.insert(id);
         }
         let end = self.asked.begins(&action);
@@ -403,14 +405,13 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    fn write_status(&mut self, status: Option<Box<PodStatus>>) {
-        let Some(status) = status else { return };
+    fn write_status(&mut self, status: PodStatus) {
         if status.phase.as_deref() == Some("Running")
             && let Some(since) = self.awaited_since.take()
         {
             self.node.counters.pod_start.observe(self.node.clock.now().since(since));
         }
-        let status: Arc<PodStatus> = Arc::from(status);
+        let status = Arc::new(status);
         self.shown.send_replace(status.clone());
         if self.mode == Mode::Serving && self.existence == Existence::Exists {
             self.shown_by.submit(status, self.urgency());
@@ -549,33 +550,6 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// Not an action of the core. A new change takes the place of an update that is still under way.
     fn update_payloads(&mut self) {
         self.payload_update = Some(Box::pin(self.actions().update_payloads()));
-    }
-}
-
-/// Whether a start waits for this action, and another status follows its end.
-fn leads_on(action: &Action) -> bool {
-    match action {
-        Action::MountVolumes
-        | Action::RefreshVolumes
-        | Action::SetUpSandbox { .. }
-        | Action::PullImage { .. }
-        | Action::StartContainer { .. } => true,
-        // takes as long as a registry does
-        Action::FetchImage { .. }
-        | Action::TearDownSandbox { .. }
-        | Action::SignalContainer { .. }
-        | Action::KillContainer { .. }
-        | Action::RemoveContainer { .. }
-        | Action::RequestResources(_)
-        | Action::UpdateSandbox { .. }
-        | Action::UpdateContainer { .. }
-        | Action::RunProbe { .. }
-        | Action::RunHook { .. }
-        | Action::Persist(_)
-        | Action::WriteStatus(_)
-        | Action::EmitEvent(_)
-        | Action::ReportRestart { .. }
-        | Action::Finish => false,
     }
 }
 

@@ -153,15 +153,16 @@ impl PodOnNode {
     ) {
         let answer =
             |millis, outcome| Effect::Answer(TickDuration::from_millis(millis), id, Ok(outcome));
+        if action.leads_on() {
+            self.leading_on.insert(id);
+        }
         match action {
             Action::Persist(journal) => self.persist(*journal, faults),
             Action::MountVolumes | Action::RefreshVolumes => {
-                self.leading_on.insert(id);
                 effects.push(answer(1, Outcome::Done));
             }
             Action::SetUpSandbox { attempt, refresh: _ } => {
                 self.pulls_go_on(now, faults.registry(), faults.bug);
-                self.leading_on.insert(id);
                 effects.push(answer(40, self.set_up(attempt)));
             }
             Action::TearDownSandbox { attempt } => {
@@ -171,7 +172,6 @@ impl PodOnNode {
                 effects.push(answer(20, Outcome::Done));
             }
             Action::PullImage { image, .. } => {
-                self.leading_on.insert(id);
                 effects.push(answer(1, self.look_for_image(&image, faults.registry())));
             }
             Action::FetchImage { image, .. } => {
@@ -186,7 +186,6 @@ impl PodOnNode {
                 effects.push(Effect::Answer(TickDuration::from_millis(1), id, Err(gone)));
             }
             Action::StartContainer { key, target: _ } => {
-                self.leading_on.insert(id);
                 effects.extend(self.start(now, id, &key, (run, since, faults)));
             }
             Action::SignalContainer { key } => {
