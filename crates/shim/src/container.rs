@@ -5,7 +5,6 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
@@ -14,7 +13,7 @@ use crate::launch::{Basis, Launched};
 use crate::logs::{Log, Pipe, Stream};
 use crate::notes::note;
 use crate::oom::SHELL_KILLED;
-use crate::pipes::send_file;
+use crate::pipes::{send_file, set_nonblocking};
 use crate::problem::errno_text;
 use crate::protocol::{
     ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, Notice, OomRecord, Phase,
@@ -204,8 +203,7 @@ impl Container {
     pub(crate) fn take_terminal(&mut self) -> Terminal {
         let Some(console) = self.console.take() else { return Terminal::None };
         let taken = sys::receive_file(&console).and_then(|master| {
-            let flags = rustix::fs::fcntl_getfl(&master)?;
-            rustix::fs::fcntl_setfl(&master, flags | OFlags::NONBLOCK)?;
+            set_nonblocking(&master)?;
             Ok((rustix::io::fcntl_dupfd_cloexec(&master, 3)?, master))
         });
         match taken {
