@@ -11,13 +11,10 @@ use crate::behaviour::Unchosen;
 use crate::error::SimError;
 use crate::outcome::Outcome;
 use crate::script::{
-    Change, Script, check_duration, check_manifest_of_node, check_node, check_nodes, wrong,
+    Change, PODS_AND_TEMPLATES, Script, check_duration, check_manifest_of_node, check_nodes, wrong,
 };
 use crate::spoken::spoken;
 use crate::world::{FieldValidation, Records, World};
-
-/// Where a manifest has a pod: it is one, or has a template of its pods.
-const PODS_AND_TEMPLATES: [&str; 3] = ["", "/spec/template", "/spec/jobTemplate/spec/template"];
 
 /// A run is told to whoever waits for it so many times.
 const TOLD: u64 = 200;
@@ -159,20 +156,9 @@ impl Scenario {
         let end = spoken(self.duration());
         let late = self.script.times().into_iter().filter(|(_, at)| *at >= self.duration());
         late.map(|(path, at)| format!("{path} is {}, and the run ends after {end}", spoken(at)))
-            .chain(self.manifests.iter().filter_map(|object| self.nowhere(object)))
+            .chain(self.manifests.iter().filter_map(|object| self.script.nowhere(object)))
+            .chain(self.script.changes_nowhere())
             .collect()
-    }
-
-    /// Why pods of a manifest run nowhere, if they name a node that is not there. The API takes them all the same.
-    fn nowhere(&self, object: &Value) -> Option<String> {
-        PODS_AND_TEMPLATES.iter().find_map(|place| {
-            let field = format!("{place}/spec/nodeName");
-            let node = object.pointer(&field)?.as_str()?;
-            let (kind, name) = (object["kind"].as_str()?, object["metadata"]["name"].as_str()?);
-            let field = field.trim_start_matches('/').replace('/', ".");
-            let refused = check_node(&format!("{kind} {name}: {field}"), node, self.script.nodes);
-            refused.err().map(|error| error.to_string())
-        })
     }
 
     /// Lets more or less time go by than the scenario says, because `who` says so.

@@ -147,6 +147,28 @@ impl Script {
         Ok(())
     }
 
+    /// Why pods of a manifest run nowhere, if they name a node that is not there. The API takes them all the same.
+    pub(crate) fn nowhere(&self, object: &Value) -> Option<String> {
+        let (kind, name) = (object["kind"].as_str()?, object["metadata"]["name"].as_str()?);
+        self.names_no_node(&format!("{kind} {name}: "), object)
+    }
+
+    /// The same of what its changes apply.
+    pub(crate) fn changes_nowhere(&self) -> impl Iterator<Item = String> {
+        self.changes.iter().enumerate().filter_map(|(index, change)| {
+            self.names_no_node(&format!("spec.changes[{index}].apply."), change.apply.as_ref()?)
+        })
+    }
+
+    fn names_no_node(&self, path: &str, object: &Value) -> Option<String> {
+        PODS_AND_TEMPLATES.iter().find_map(|place| {
+            let field = format!("{place}/spec/nodeName");
+            let node = object.pointer(&field)?.as_str()?;
+            let path = format!("{path}{}", field.trim_start_matches('/').replace('/', "."));
+            check_node(&path, node, self.nodes).err().map(|error| error.to_string())
+        })
+    }
+
     /// When something begins, by the path of the field.
     pub(crate) fn times(&self) -> Vec<(String, TickDuration)> {
         let behaviours = self.behaviours.iter().map(|behaviour| behaviour.from).enumerate();
@@ -315,7 +337,7 @@ pub(crate) fn check_nodes(path: &str, nodes: usize) -> Result<(), SimError> {
 }
 
 /// Refuses the name of a node that there is not; it has only one spelling.
-pub(crate) fn check_node(path: &str, name: &str, count: usize) -> Result<(), SimError> {
+fn check_node(path: &str, name: &str, count: usize) -> Result<(), SimError> {
     let number = name.strip_prefix("node-").and_then(|number| number.parse().ok());
     let is_one = |number: usize| number < count && name == format!("node-{number}");
     match number.is_some_and(is_one) {
@@ -329,6 +351,10 @@ pub(crate) fn check_node(path: &str, name: &str, count: usize) -> Result<(), Sim
         }
     }
 }
+
+/// Where a manifest has a pod: it is one, or has a template of its pods.
+pub(crate) const PODS_AND_TEMPLATES: [&str; 3] =
+    ["", "/spec/template", "/spec/jobTemplate/spec/template"];
 
 /// A manifest of kind Node says more about a node that there is: it makes none, as nobody would be there to run its pods.
 pub(crate) fn check_manifest_of_node(

@@ -381,9 +381,11 @@ fn a_pod_that_names_a_node_that_is_not_there_is_told_of_as_a_note() {
     let mut somewhere = nowhere.clone();
     somewhere["metadata"]["name"] = json!("api");
     somewhere["spec"]["template"]["spec"]["nodeName"] = json!("node-0");
-    let report = Report::of(1, &scenario(json!({"for": "10m"}), &[nowhere, somewhere]));
-    let expected = "Deployment web: spec.template.spec.nodeName: there is no node \"nod-0\": the only node is node-0 (spec.nodes, --nodes)";
-    assert_eq!(report.notes(), [expected]);
+    let spec = json!({"for": "10m", "changes": [{"at": "1m", "apply": nowhere}]});
+    let report = Report::of(1, &scenario(spec, &[nowhere, somewhere]));
+    let field = "spec.template.spec.nodeName: there is no node \"nod-0\": the only node is node-0 (spec.nodes, --nodes)";
+    let expected = [format!("Deployment web: {field}"), format!("spec.changes[0].apply.{field}")];
+    assert_eq!(report.notes(), expected);
 }
 
 #[test]
