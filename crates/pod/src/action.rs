@@ -1,6 +1,8 @@
 //! What the core wants done. The driver polls actions in order and may carry out several at a time; it answers each with
 //! `Event::ActionResult`, but for the three that cannot fail in a way the core could mend (see [`Action::answer`]).
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::{PodRestartPhase, Refresh};
@@ -15,7 +17,7 @@ use crate::key::ContainerKey;
 pub enum Action {
     /// Keep this journal before anything more is polled. It must survive kill -9 of the agent. While that cannot be done:
     /// [`crate::PodCore::hold_up`].
-    Persist(Box<Journal>),
+    Persist(Arc<Journal>),
     /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again after a refresh.
     MountVolumes,
     /// Make the contents of emptyDir volumes new. Only while no container runs.

@@ -57,7 +57,7 @@ pub struct PodCore {
     /// In the order of the blueprint.
     pub(crate) containers: Vec<Container>,
     /// The journal as it was when the node began to stop.
-    pub(crate) left_with_node: Option<Box<Journal>>,
+    pub(crate) left_with_node: Option<Arc<Journal>>,
     /// The pulls that failed.
     pub(crate) failed_pulls: FailedPulls,
     /// Containers that nobody wants any more.
@@ -75,7 +75,7 @@ pub struct PodCore {
     pub(crate) finish: FinishRequest,
     /// As written last, or as found in the API.
     pub(crate) status: PodStatus,
-    persisted: Journal,
+    persisted: Arc<Journal>,
 }
 
 /// Where the pod is between its first sight and its end.
@@ -137,7 +137,7 @@ impl PodCore {
             let mut record = records.remove(&definition.name).unwrap_or_default();
             record.crash.cap(max);
             let granted = resize.granted.of(&definition.name);
-            Container::restore(definition.clone(), record, granted.clone(), journal.node_stop)
+            Container::restore(definition.clone(), *record, granted.clone(), journal.node_stop)
         });
         let mut core = Self {
             now,
@@ -166,7 +166,7 @@ impl PodCore {
             keep: Keep::Nothing,
             finish: FinishRequest::None,
             status,
-            persisted: journal,
+            persisted: Arc::new(journal),
             pod,
         };
         core.hold_what_was_due();
@@ -221,10 +221,10 @@ impl PodCore {
 
     /// The journal as it is now, to be written instead of one that could not be; ask for it before each try. No Persist follows
     /// for what is in it.
-    pub fn journal_again(&mut self, now: Tick) -> Journal {
+    pub fn journal_again(&mut self, now: Tick) -> Arc<Journal> {
         self.handle_timeout(now);
         self.keep = Keep::Nothing;
-        self.persisted = self.journal();
+        self.persisted = Arc::new(self.journal());
         self.persisted.clone()
     }
 
@@ -282,7 +282,7 @@ impl PodCore {
                 .map(|c| {
                     let name = c.definition.name.clone();
                     let record = c.record(self.resize.granted.of(&name), halt);
-                    (name, record)
+                    (name, Box::new(record))
                 })
                 .collect(),
             resources: Some(self.resize.record()),
@@ -421,7 +421,7 @@ impl PodCore {
             Lifecycle::Recovering { .. } | Lifecycle::Finished(_) => None,
             Lifecycle::Active | Lifecycle::Ending(_) => self.changed_journal(),
         };
-        self.outbox.close_batch(journal.map(|journal| Action::Persist(Box::new(journal))));
+        self.outbox.close_batch(journal.map(Action::Persist));
     }
 
     /// What is told comes behind what is done: a start does not wait until the status of the crash before it is put together.
@@ -438,7 +438,7 @@ impl PodCore {
         self.outbox.pop()
     }
 
-    fn changed_journal(&mut self) -> Option<Journal> {
+    fn changed_journal(&mut self) -> Option<Arc<Journal>> {
         if self.is_held_up() {
             return None; // it is asked for again
         }
@@ -448,11 +448,11 @@ impl PodCore {
             Keep::WithNextAction | Keep::Now => self.keep = Keep::Nothing,
         }
         let journal = self.journal();
-        if journal == self.persisted {
+        if journal == *self.persisted {
             return None;
         }
-        self.persisted = journal.clone();
-        Some(journal)
+        self.persisted = Arc::new(journal);
+        Some(self.persisted.clone())
     }
 
     fn changed_status(&mut self) -> Option<PodStatus> {

@@ -5,6 +5,7 @@
 //! it, with the exception of how containers ended: a torn-down sandbox tells nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
@@ -29,8 +30,8 @@ pub struct Journal {
     pub sandbox: SandboxAttempt,
     /// Whether the volumes wait to be made new.
     pub volumes: VolumesRecord,
-    /// By name.
-    pub containers: BTreeMap<ContainerName, ContainerRecord>,
+    /// By name; each by itself, as the map would keep room for ten others beside it.
+    pub containers: BTreeMap<ContainerName, Box<ContainerRecord>>,
     /// The end of the pod, when it has begun.
     pub ending: Option<EndingRecord>,
     /// The restart that is carried out.
@@ -104,7 +105,7 @@ impl Journal {
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourcesRecord {
     /// What the node granted.
-    pub granted: Allocation,
+    pub granted: Arc<Allocation>,
     /// Whether all of it is in force.
     pub standing: ResizeStanding,
 }

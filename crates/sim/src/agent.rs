@@ -71,7 +71,7 @@ pub(crate) struct PodOnNode {
     /// What its next status is written on.
     pub(crate) seen: StatusWrite,
     pub(crate) node: String,
-    journal: Option<Journal>,
+    journal: Option<Arc<Journal>>,
     config: Config,
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     /// The sandbox that was torn down last; only the bug [`crate::known_bugs::KnownBug::SandboxOfNamesake`] finds it again.

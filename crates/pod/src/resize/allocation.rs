@@ -33,6 +33,14 @@ impl Allocation {
         }
     }
 
+    /// What the spec asks for, which is this one as long as it asks for nothing else.
+    pub(crate) fn or_wanted_by(self: &Arc<Self>, pod: &Pod) -> Arc<Self> {
+        match Self::wanted_by(pod) {
+            wanted if wanted == **self => self.clone(),
+            wanted => Arc::new(wanted),
+        }
+    }
+
     /// What the API shows to be in force, and what the spec asks for where it shows nothing: the best that is known without a
     /// journal.
     pub(crate) fn shown_by(pod: &Pod) -> Self {

@@ -34,10 +34,11 @@ use crate::journal::{Journal, ResizeStanding, ResourcesRecord};
 /// The pod's resources.
 #[derive(Debug)]
 pub(crate) struct Resize {
-    pub(crate) granted: Allocation,
+    pub(crate) granted: Arc<Allocation>,
     /// The object with what was granted in place of what is wanted.
     pub(crate) granted_pod: Arc<Pod>,
-    wanted: Allocation,
+    /// The same one while nothing else is wanted than was granted.
+    wanted: Arc<Allocation>,
     /// The request that is open: the node was asked, and has not granted it.
     open_ticket: Option<u64>,
     /// Why the newest request is not granted; of the one before as long as the node has not said.
@@ -82,9 +83,9 @@ impl Resize {
     pub(crate) fn restore(pod: &Arc<Pod>, journal: &Journal) -> Self {
         let (granted, standing) = match &journal.resources {
             Some(record) => (record.granted.clone(), record.standing),
-            None => (Allocation::shown_by(pod), shown_standing(pod)),
+            None => (Arc::new(Allocation::shown_by(pod)), shown_standing(pod)),
         };
-        let wanted = Allocation::wanted_by(pod);
+        let wanted = granted.or_wanted_by(pod);
         let error = shown::shown_error(pod, granted.generation);
         Self {
             granted_pod: granted.in_place_of_wanted(pod),
@@ -118,7 +119,7 @@ impl Resize {
 
     /// The object changed.
     pub(crate) fn observe(&mut self, pod: &Arc<Pod>) {
-        self.wanted = Allocation::wanted_by(pod);
+        self.wanted = self.granted.or_wanted_by(pod);
         self.granted_pod = self.granted.in_place_of_wanted(pod);
     }
 

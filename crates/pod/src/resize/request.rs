@@ -40,7 +40,7 @@ impl PodCore {
 
     /// The spec wants something else than it did: what was asked for before is asked for no more.
     pub(crate) fn resources_wanted_anew(&mut self, pod: &Arc<Pod>) {
-        let before = std::mem::take(&mut self.resize.wanted);
+        let before = self.resize.wanted.clone();
         self.resize.observe(pod);
         let Resize { wanted, granted, open_ticket, refusal, .. } = &mut self.resize;
         match (wanted.same_amounts(granted), *open_ticket) {

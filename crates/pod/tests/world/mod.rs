@@ -180,7 +180,7 @@ impl World {
     /// Takes the next action. What needs no answer is done at once, the rest waits.
     pub fn poll(&mut self) -> bool {
         if self.core.is_held_up() {
-            let journal = Action::Persist(Box::new(self.core.journal_again(self.now)));
+            let journal = Action::Persist(self.core.journal_again(self.now));
             if self.disk == Disk::HasRoom {
                 self.core.go_on();
                 self.log.push(digest::action(&journal));
@@ -233,7 +233,7 @@ impl World {
             return;
         }
         match action {
-            Action::Persist(journal) => self.journal = Some(*journal),
+            Action::Persist(journal) => self.journal = Some(journal.as_ref().clone()),
             Action::WriteStatus(status) => {
                 self.check_counts(&status);
                 self.check_phase(&status);

@@ -39,7 +39,7 @@ impl PodOnNode {
             self.end_all(now);
         }
         self.note_shown();
-        let (pod, journal) = (self.pod.clone(), self.journal.clone());
+        let (pod, journal) = (self.pod.clone(), self.journal.as_deref().cloned());
         let (pod, journal) = self.remembered(clock.shows(now), pod, journal, faults.bug);
         let core = match journal {
             Some(journal) => PodCore::recover(clock.shows(now), pod, journal, self.config.clone()),

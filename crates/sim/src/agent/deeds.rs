@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_pod::{
@@ -157,7 +158,7 @@ impl PodOnNode {
             self.leading_on.insert(id);
         }
         match action {
-            Action::Persist(journal) => self.persist(*journal, faults),
+            Action::Persist(journal) => self.persist(journal, faults),
             Action::MountVolumes | Action::RefreshVolumes => {
                 effects.push(answer(1, Outcome::Done));
             }
@@ -233,7 +234,7 @@ impl PodOnNode {
         }
     }
 
-    pub(super) fn persist(&mut self, journal: Journal, faults: &Faults) {
+    pub(super) fn persist(&mut self, journal: Arc<Journal>, faults: &Faults) {
         match faults.room() {
             Room::Enough => {
                 self.journal = Some(journal);
