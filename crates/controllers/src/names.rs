@@ -17,16 +17,24 @@ pub(crate) fn base(owner: &str) -> &str {
 
 /// The `number`th suffix of an owner: five letters.
 pub fn suffix(owner_uid: &str, number: u32) -> String {
+    letters(owner_uid, number).into_iter().collect()
+}
+
+/// The same, letter by letter.
+pub(crate) fn letters(owner_uid: &str, number: u32) -> [char; SUFFIX_LEN] {
     let mut hash = Fnv64::new();
     hash.write(owner_uid.as_bytes());
     hash.write(&number.to_le_bytes());
-    let mut rest = hash.finish();
-    let mut text = String::with_capacity(SUFFIX_LEN);
-    for _ in 0..SUFFIX_LEN {
-        text.push(letter(rest % 27));
+    spelled(hash.finish())
+}
+
+/// The lowest digits of a number to the base 27.
+fn spelled<const LEN: usize>(mut rest: u64) -> [char; LEN] {
+    std::array::from_fn(|_| {
+        let last = letter(rest % 27);
         rest /= 27;
-    }
-    text
+        last
+    })
 }
 
 /// The hash of a pod template as `pod-template-hash` shows it. `collisions` is the Deployment's `status.collisionCount`:
@@ -48,13 +56,7 @@ pub fn template_hash(
 
 /// A short name for a longer identity: eight letters.
 pub fn short_hash(parts: &[&str]) -> String {
-    let mut rest = hash(parts);
-    let mut text = String::with_capacity(8);
-    for _ in 0..8 {
-        text.push(letter(rest % 27));
-        rest /= 27;
-    }
-    text
+    spelled::<8>(hash(parts)).into_iter().collect()
 }
 
 /// The same number for the same parts, on every machine.

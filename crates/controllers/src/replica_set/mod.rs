@@ -163,19 +163,25 @@ fn create(view: &View, set: &Replicas, missing: usize, now: Tick, plan: &mut Pla
     plan.then_ever_more(names.map(|name| creation(set, name, &avoided)));
 }
 
-/// Names for new pods: the first of the ReplicaSet's own series that are neither taken nor were lately.
+/// Names for new pods: the first of the ReplicaSet's own series that are neither taken nor were lately. Nothing is copied for those that
+/// are: of a thousand pods they are a thousand.
 fn free_names<'a>(view: &'a View, rs: &'a ReplicaSet) -> impl Iterator<Item = String> + 'a {
     let uid = rs.metadata.uid.as_deref().unwrap_or_default();
     let namespace = rs.metadata.namespace.as_deref().unwrap_or_default();
     let base = names::base(rs.metadata.name.as_deref().unwrap_or_default());
     let mut given = BTreeSet::new();
-    (0u32..).map(move |number| format!("{base}-{}", names::suffix(uid, number))).filter(
-        move |name| {
-            view.pod(&NamespacedName::new(namespace, name.as_str())).is_none()
-                && !view.is_retired_name(uid, name)
-                && given.insert(name.clone())
-        },
-    )
+    let mut id = ObjectId::new(Kind::Pod, NamespacedName::new(namespace, ""));
+    (0u32..).filter_map(move |number| {
+        let name = &mut id.name.name;
+        name.clear();
+        name.extend([base, "-"]);
+        name.extend(names::letters(uid, number));
+        let name = &id.name.name;
+        let is_free = view.get(&id).is_none()
+            && !view.is_retired_name(uid, name)
+            && given.insert(name.clone());
+        is_free.then(|| name.clone())
+    })
 }
 
 fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
