@@ -1,4 +1,5 @@
-//! Ladders that select the same pods: who writes one, or such pods, is told which of them decides. What becomes of a restart's status.
+//! Ladders that select the same pods: who writes one, or such pods, is told which of them decides. What is said of words that a ladder does
+//! not have. What becomes of a restart's status.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -52,6 +53,36 @@ fn a_ladder_that_selects_pods_of_an_older_one_is_pointed_out() {
         // in another namespace nothing is shared
         let elsewhere = LADDERS.replace("default", "kube-system");
         assert!(made(&mut bench, &elsewhere, &ladder("third", selector)).is_empty());
+    }
+}
+
+/// As upstream answers where the schema of a custom resource has an `enum`: the object, the field, the word, and those that there are.
+#[test]
+fn a_word_that_a_ladder_does_not_have_is_refused_with_the_name_of_the_ladder() {
+    let mut bench = Bench::new();
+    made(&mut bench, LADDERS, &ladder("first", json!({"app": "web"})));
+    let rungs = |rung: &str| json!([{"rung": "Container"}, {"rung": rung}]);
+    let expected = |name: &str| {
+        format!(
+            "RestartLadder.rekindle.dev {name:?} is invalid: spec.rungs[1].rung: Unsupported value: \"Pood\": supported values: \
+             \"Container\", \"Containers\", \"Pod\", \"Recreate\", \"Reschedule\", \"Rollback\""
+        )
+    };
+
+    let mut second: Value = serde_json::from_str(&ladder("second", json!({"app": "web"}))).unwrap();
+    second["spec"]["rungs"] = rungs("Pood");
+    second["spec"]["resetAfter"] = Value::Null;
+    let created = bench.call("POST", LADDERS, &second.to_string());
+    let patch = json!({"spec": {"rungs": rungs("Pood")}}).to_string();
+    let patched = bench.call("PATCH", &format!("{LADDERS}/first"), &patch);
+    for (reply, name) in [(created, "second"), (patched, "first")] {
+        assert_eq!(reply.code(), 422, "{}", reply.text());
+        let status = reply.json();
+        assert_eq!(status["message"], expected(name));
+        assert_eq!(status["reason"], "Invalid");
+        let cause = &status["details"]["causes"][0];
+        assert_eq!(cause["reason"], "FieldValueNotSupported");
+        assert_eq!(cause["field"], "spec.rungs[1].rung");
     }
 }
 

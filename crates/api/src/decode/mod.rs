@@ -6,7 +6,7 @@ pub mod type_error;
 
 use serde_json::Value;
 
-use crate::registry::{AnyObject, KindEntry};
+use crate::registry::{AnyObject, DecodeError, KindEntry};
 use crate::status::ApiError;
 
 use protobuf::ProtobufError;
@@ -122,7 +122,8 @@ pub fn object(
             "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
     };
-    let (object, strict_errors) = object_and_strict_errors(entry, body).map_err(cannot)?;
+    let (object, strict_errors) =
+        object_and_strict_errors(entry, body).map_err(|why| why.told(cannot))?;
     match validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             Err(cannot(format!("strict decoding error: {}", strict_errors.join(", "))))
@@ -145,18 +146,49 @@ impl Names {
     }
 }
 
-/// The object and what a strict reader would refuse: unknown and duplicate fields. The error names the field of a wrong type.
+/// Why a body is no object of its kind.
+pub enum Unreadable {
+    /// A field has a word that is none of its own: told as validation tells it, with the object's name.
+    Word(ApiError),
+    /// A field has a value of a wrong type.
+    Type(String),
+}
+
+impl Unreadable {
+    fn of(entry: &KindEntry, value: &Value, error: &DecodeError) -> Self {
+        match type_error::unsupported_word(error) {
+            Some(word) => {
+                let name = value.pointer("/metadata/name").and_then(Value::as_str);
+                Self::Word(ApiError::invalid(entry, name.unwrap_or_default(), &[word]))
+            }
+            None => Self::Type(type_error::text(error)),
+        }
+    }
+
+    /// As the client is told of it, with this answer about a wrong type.
+    pub fn told(self, of_type: impl FnOnce(String) -> ApiError) -> ApiError {
+        match self {
+            Self::Word(error) => error,
+            Self::Type(why) => of_type(why),
+        }
+    }
+}
+
+/// The object and what a strict reader would refuse: unknown and duplicate fields. The error names the field.
 pub fn object_and_strict_errors(
     entry: &KindEntry,
     body: Body,
-) -> Result<(Box<dyn AnyObject>, Vec<String>), String> {
+) -> Result<(Box<dyn AnyObject>, Vec<String>), Unreadable> {
     let decoded = match (entry.decode)(&body.value) {
         Ok(decoded) => decoded,
-        // Go reads `null` as "not given" wherever it stands; so a null may be all that is wrong.
-        Err(first) if has_nulls(&body.value) => {
-            (entry.decode)(&without_nulls(body.value)).map_err(|_| type_error::text(&first))?
+        Err(first) => {
+            let why = Unreadable::of(entry, &body.value, &first);
+            // Go reads `null` as "not given" wherever it stands; so a null may be all that is wrong.
+            match has_nulls(&body.value) {
+                true => (entry.decode)(&without_nulls(body.value)).map_err(|_| why)?,
+                false => return Err(why),
+            }
         }
-        Err(error) => return Err(type_error::text(&error)),
     };
     let unknown = decoded.unknown_fields.iter().map(|path| format!("unknown field {path:?}"));
     let duplicate = body.duplicate_fields.iter().map(|path| format!("duplicate field {path:?}"));

@@ -1,8 +1,9 @@
-//! Values of a wrong type, in the words of Go's JSON decoder as users know them from Kubernetes, with the field's path.
+//! Values of a wrong type, in the words of Go's JSON decoder as users know them from Kubernetes, with the field's path. Words that a field
+//! of our own kinds does not have are of the right type upstream, where a schema's `enum` refuses them.
 
 use serde_json::Value;
 
-use crate::registry::DecodeError;
+use crate::registry::{DecodeError, FieldError};
 
 /// `json: cannot unmarshal string into field spec.replicas of type int32`.
 pub(super) fn text(error: &DecodeError) -> String {
@@ -14,6 +15,15 @@ pub(super) fn text(error: &DecodeError) -> String {
         ),
         None => format!("json: field {}: {}", error.path, error.problem),
     }
+}
+
+/// The same as validation tells it, when the field has a word that is none of its own.
+pub(super) fn unsupported_word(error: &DecodeError) -> Option<FieldError> {
+    let rest = error.problem.strip_prefix("unknown variant `")?;
+    // the words behind it are ours; in the one before it anything may stand
+    let (word, supported) = rest.rsplit_once("`, expected ")?;
+    let supported: Vec<&str> = supported.split('`').skip(1).step_by(2).collect();
+    Some(FieldError::not_supported(error.path.as_str(), word, &supported))
 }
 
 /// What was found, and what serde calls the type that it is not of, or that is too small for it.
@@ -72,6 +82,52 @@ pub(super) fn json_type(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    enum One {
+        A,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    enum Two {
+        A,
+        B,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    enum Three {
+        A,
+        B,
+        C,
+    }
+
+    fn word_of<T: serde::de::DeserializeOwned + std::fmt::Debug>(word: &str) -> String {
+        let problem = serde_json::from_value::<T>(word.into()).unwrap_err().to_string();
+        let error = DecodeError { path: "spec.x".to_owned(), problem };
+        unsupported_word(&error).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_word_that_a_field_does_not_have_is_told_beside_those_that_it_has() {
+        let cases = [
+            (word_of::<One>("Z"), r#"spec.x: Unsupported value: "Z": supported values: "A""#),
+            (word_of::<Two>(""), r#"spec.x: Unsupported value: "": supported values: "A", "B""#),
+            (
+                word_of::<Three>("`, expected `X`"),
+                r#"spec.x: Unsupported value: "`, expected `X`": supported values: "A", "B", "C""#,
+            ),
+        ];
+        for (told, expected) in cases {
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_no_word() {
+        let problem = "invalid type: integer `3`, expected a string".to_owned();
+        let error = DecodeError { path: "spec.x".to_owned(), problem };
+        assert_eq!(unsupported_word(&error), None);
+    }
 
     #[test]
     fn serde_texts_become_texts_of_the_kubernetes_api() {
