@@ -111,7 +111,7 @@ pub enum Action {
         limit: HookLimit,
     },
     /// Write the status to the API. A newer one replaces one that is not written yet.
-    WriteStatus(Box<PodStatus>),
+    WriteStatus(Arc<PodStatus>),
     /// Record an Event on the pod.
     EmitEvent(PodEvent),
     /// Tell how a restart request goes.

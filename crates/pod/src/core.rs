@@ -74,7 +74,7 @@ pub struct PodCore {
     pub(crate) keep: Keep,
     pub(crate) finish: FinishRequest,
     /// As written last, or as found in the API.
-    pub(crate) status: PodStatus,
+    pub(crate) status: Arc<PodStatus>,
     persisted: Arc<Journal>,
 }
 
@@ -165,7 +165,7 @@ impl PodCore {
             status_changed: false,
             keep: Keep::Nothing,
             finish: FinishRequest::None,
-            status,
+            status: Arc::new(status),
             persisted: Arc::new(journal),
             pod,
         };
@@ -234,7 +234,7 @@ impl PodCore {
     }
 
     /// The status as it was given to `WriteStatus` last; before that, as the API had it.
-    pub fn status(&self) -> &PodStatus {
+    pub fn status(&self) -> &Arc<PodStatus> {
         &self.status
     }
 
@@ -432,9 +432,8 @@ impl PodCore {
                 self.changed_status()
             }
         };
-        let status = status.map(|status| Action::WriteStatus(Box::new(status)));
         let last = self.take_finish();
-        self.outbox.tell(status, last);
+        self.outbox.tell(status.map(Action::WriteStatus), last);
         self.outbox.pop()
     }
 
@@ -455,16 +454,16 @@ impl PodCore {
         Some(self.persisted.clone())
     }
 
-    fn changed_status(&mut self) -> Option<PodStatus> {
+    fn changed_status(&mut self) -> Option<Arc<PodStatus>> {
         if !std::mem::take(&mut self.status_changed) {
             return None;
         }
         let status = self.build_status();
-        if status == self.status {
+        if status == *self.status {
             return None;
         }
-        self.status = status.clone();
-        Some(status)
+        self.status = Arc::new(status);
+        Some(self.status.clone())
     }
 
     /// The API object changed. A pod with another UID is another pod, and not this core's.

@@ -107,7 +107,7 @@ pub(crate) struct PodOnNode {
     /// Those of them that chose a container with a readiness probe.
     pub(crate) behaviours_probed: Vec<usize>,
     leading_on: BTreeSet<ActionId>,
-    unwritten: Option<Box<PodStatus>>,
+    unwritten: Option<Arc<PodStatus>>,
     deletion_grace: Option<i64>,
     ends: Ends,
     pub(crate) address: u32,
@@ -135,7 +135,7 @@ enum Ends {
 /// What could not be written, because the node had no network or the API refused it.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    pub(crate) status: Option<Box<PodStatus>>,
+    pub(crate) status: Option<Arc<PodStatus>>,
     pub(crate) reports: Vec<Report>,
     pub(crate) finished: bool,
     /// It is tried again soon, all of it at once.
@@ -160,7 +160,7 @@ pub(crate) enum Effect {
     /// The container's process ends after this time.
     Ends(TickDuration, ContainerKey, ExitStatus),
     /// This status is to be written.
-    Status(Box<PodStatus>),
+    Status(Arc<PodStatus>),
     /// This event.
     Event(rekindle_pod::PodEvent),
     /// This is to be said of a restart request.

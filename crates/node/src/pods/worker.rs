@@ -333,7 +333,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             }
         }
         if let Some(status) = newest {
-            self.write_status(*status);
+            self.write_status(status);
         }
         flow
     }
@@ -405,13 +405,12 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    fn write_status(&mut self, status: PodStatus) {
+    fn write_status(&mut self, status: Arc<PodStatus>) {
         if status.phase.as_deref() == Some("Running")
             && let Some(since) = self.awaited_since.take()
         {
             self.node.counters.pod_start.observe(self.node.clock.now().since(since));
         }
-        let status = Arc::new(status);
         self.shown.send_replace(status.clone());
         if self.mode == Mode::Serving && self.existence == Existence::Exists {
             self.shown_by.submit(status, self.urgency());

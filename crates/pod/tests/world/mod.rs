@@ -238,7 +238,7 @@ impl World {
                 self.check_counts(&status);
                 self.check_phase(&status);
                 let mut pod = Pod::clone(&self.pod);
-                pod.status = Some(*status);
+                pod.status = Some(status.as_ref().clone());
                 self.pod = Arc::new(pod);
             }
             Action::ReportRestart { id, phase, .. } => {

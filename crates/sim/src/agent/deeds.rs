@@ -219,9 +219,9 @@ impl PodOnNode {
                 self.core.handle(now, Event::ResourcesDecided { ticket, decision });
             }
             Action::WriteStatus(status) => {
-                let status = self.said(*status, faults.bug);
+                let status = self.said(status, faults.bug);
                 self.check_status(&status);
-                self.unwritten = Some(Box::new(status));
+                self.unwritten = Some(status);
             }
             Action::EmitEvent(event) => {
                 self.check_event(&event);

@@ -97,9 +97,9 @@ impl PodOnNode {
     }
 
     /// What it says in place of a status.
-    pub(super) fn said(&self, mut status: PodStatus, bug: Option<KnownBug>) -> PodStatus {
+    pub(super) fn said(&self, mut status: Arc<PodStatus>, bug: Option<KnownBug>) -> Arc<PodStatus> {
         if bug == Some(KnownBug::ProbeKillUncounted) {
-            for container in all_of(&mut status) {
+            for container in all_of(Arc::make_mut(&mut status)) {
                 let times = i32::try_from(self.probed.ended_times(&container.name)).unwrap_or(0);
                 container.restart_count = container.restart_count.saturating_sub(times);
             }
@@ -109,7 +109,7 @@ impl PodOnNode {
             && is_deleted
             && status.phase.as_deref() == Some("Failed")
         {
-            status.phase = Some("Succeeded".to_owned());
+            Arc::make_mut(&mut status).phase = Some("Succeeded".to_owned());
         }
         status
     }

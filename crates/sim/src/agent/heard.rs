@@ -48,7 +48,7 @@ impl PodOnNode {
 
     /// The object changed in the API. What it says of the pod's readiness the node says again when it is not so, as the agent's writer of
     /// statuses does: the node lifecycle controller may say that nobody heard of the node when it is back already.
-    pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) -> Option<Box<PodStatus>> {
+    pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) -> Option<Arc<PodStatus>> {
         let is_news = self.seen.see(&pod);
         let old = std::mem::replace(&mut self.pod, pod.clone());
         if rekindle_pod::concerns_core(&old, &pod) {
@@ -61,7 +61,7 @@ impl PodOnNode {
         let is_other = is_news
             && self.backlog.status.is_none()
             && ready(Some(own)).zip(ready(pod.status.as_ref())).is_some_and(|(own, of)| own != of);
-        is_other.then(|| Box::new(own.clone()))
+        is_other.then(|| own.clone())
     }
 
     /// The object is gone from the API.

@@ -150,7 +150,7 @@ impl World {
         for pod in self.pods.values_mut().filter(|pod| back.contains(&pod.node)) {
             let newest = pod.core.status();
             if newest.phase.is_some() {
-                pod.backlog.status.get_or_insert_with(|| Box::new(newest.clone()));
+                pod.backlog.status.get_or_insert_with(|| newest.clone());
             }
         }
         self.resync_all(&back);
@@ -389,12 +389,12 @@ impl World {
     }
 
     /// As the node's status writer does it: on the version that was seen or answered last, and again on a newer one.
-    fn write_status(&mut self, uid: &str, mut status: Box<PodStatus>) {
+    fn write_status(&mut self, uid: &str, mut status: Arc<PodStatus>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         // a newer status takes the place of one that could not be written
         pod.backlog.status = None;
         if self.faults.bug == Some(KnownBug::CountFrozen) {
-            let counts = status.container_statuses.iter_mut().flatten();
+            let counts = Arc::make_mut(&mut status).container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
         }
         if self.cut_off.contains_key(&pod.node) {
