@@ -80,7 +80,7 @@ fn propose(
         )));
     }
     let (mut object, strict_errors) =
-        decode::object_and_strict_errors(call.entry, body).map_err(|why| why.told(&invalid))?;
+        decode::object_and_strict_errors(call.entry, body).map_err(|why| why.told(invalid))?;
     let warnings = match call.options.field_validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             return Err(invalid(format!("strict decoding error: {}", strict_errors.join(", "))));

@@ -16,7 +16,6 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use super::World;
-use super::faults::Hearing;
 
 const MINUTE: TickDuration = TickDuration::from_secs(60);
 
@@ -24,6 +23,10 @@ const MINUTE: TickDuration = TickDuration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Budgets {
     counted: BTreeMap<NamespacedName, Counted>,
+    /// What the controllers had heard when they began what they do now.
+    begun: Revision,
+    /// The same of what the controller of each budget did last.
+    begun_for: BTreeMap<NamespacedName, Revision>,
     /// By UID.
     evicted: BTreeSet<String>,
     decided: Decided,
@@ -67,8 +70,10 @@ struct Decided(BTreeMap<NamespacedName, Tick>);
 #[derive(Debug)]
 struct Counted {
     counts: Counts,
-    /// When: the pods of this revision were counted.
-    at: Revision,
+    /// When its controller wrote that.
+    written: Revision,
+    /// What it had heard when it began to count.
+    heard: Revision,
 }
 
 /// What a budget's controller writes, and an eviction does not.
@@ -126,6 +131,20 @@ pub(super) enum Watched {
     Nothing,
     /// The budgets of ladders after each write of theirs, the names of pods at each step of one, and what anybody is told.
     Everything,
+}
+
+impl Budgets {
+    /// The controllers begin what is due, and have heard so much.
+    pub(super) const fn begin(&mut self, heard: Revision) {
+        self.begun = heard;
+    }
+
+    /// Something is written for this.
+    pub(super) fn note_write(&mut self, work: &Work) {
+        if let Work::Controller(Key::Disruption(name)) = work {
+            self.begun_for.insert(name.clone(), self.begun);
+        }
+    }
 }
 
 impl World {
@@ -193,19 +212,26 @@ impl World {
         self.budgets.decided = known;
     }
 
-    /// A budget is shown by the watch: if its controller has counted anew, it counted what there is now. One that hears nothing
-    /// counts what it knew before.
-    pub(super) fn note_budget(&mut self, budget: &PodDisruptionBudget, at: Revision) {
+    /// A budget is shown by the watch: its controller may have counted anew.
+    pub(super) fn note_budget(&mut self, budget: &PodDisruptionBudget, written: Revision) {
         let name = NamespacedName::of(&budget.metadata);
         let Some(counts) = Counts::of(budget) else { return };
-        let known = self.budgets.counted.get(&name);
-        let at = match (&self.hearing, known) {
-            (_, Some(known)) if known.counts == counts => return,
-            (Hearing::Deaf(_), Some(known)) => known.at,
-            (Hearing::Deaf(_), None) => return,
-            (Hearing::Well, _) => at,
-        };
-        self.budgets.counted.insert(name, Counted { counts, at });
+        if self.budgets.counted.get(&name).is_some_and(|known| known.counts == counts) {
+            return;
+        }
+        let heard = self.budgets.begun_for.get(&name).copied().unwrap_or(written);
+        self.budgets.counted.insert(name, Counted { counts, written, heard });
+    }
+
+    /// The pods that a budget's controller counted: those that were there when it wrote, or, when they are not as many, those that it had heard
+    /// of when it began. In between a controller may have deleted one and got no answer. None when that is too long ago to be known.
+    fn counted(&self, budget: &PodDisruptionBudget, counted: &Counted) -> Option<BTreeSet<String>> {
+        let at = |revision| Some(healthy(budget, &self.server.pods_at(revision)?));
+        let written = at(counted.written)?;
+        match i32::try_from(written.len()) == Ok(counted.counts.healthy) {
+            true => Some(written),
+            false => at(counted.heard),
+        }
     }
 
     /// Looks at what evictions have been granted. The pods are as they were before.
@@ -225,9 +251,7 @@ impl World {
             let counted = self.budgets.counted.get(&object.id().name);
             let (Some(counted), true) = (counted, covers(budget, pod)) else { continue };
             let left = healthy(budget, &self.server.pods());
-            // too long ago to be known: nothing can be said
-            let Some(pods) = self.server.pods_at(counted.at) else { continue };
-            let before = healthy(budget, &pods);
+            let Some(before) = self.counted(budget, counted) else { continue };
             let gone_bad = before
                 .iter()
                 .filter(|uid| !left.contains(*uid) && !self.budgets.evicted.contains(*uid));

@@ -9,6 +9,7 @@ use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
 use rekindle_pod::ContainerKey;
+use rekindle_store::Revision;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration, held};
 use serde_json::{Value, json};
@@ -380,6 +381,7 @@ impl World {
 
     /// The controllers list everything.
     fn list(&mut self) {
+        self.heard = Revision(self.server.revision());
         for kind in kinds() {
             let objects = self.server.list(kind);
             let objects = objects.into_iter().map(|object| self.as_shown(object)).collect();
@@ -410,7 +412,10 @@ impl World {
             Seen::List(..) | Seen::Deleted(..) => seen,
         };
         match &mut self.hearing {
-            Hearing::Well => self.desk.see(now, seen),
+            Hearing::Well => {
+                self.heard = Revision(self.last_revision);
+                self.desk.see(now, seen);
+            }
             Hearing::Deaf(missed) => missed.push(seen),
         }
     }
@@ -429,8 +434,9 @@ impl World {
             (Relief::Batch, _) => {
                 missed.into_iter().for_each(|seen| self.desk.see(now, seen));
             }
-            (Relief::Relist, _) => self.list(),
+            (Relief::Relist, _) => return self.list(),
         }
+        self.heard = Revision(self.last_revision);
     }
 
     /// A node hears again, unless it was made deaf once more meanwhile.

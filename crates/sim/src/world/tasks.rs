@@ -12,6 +12,7 @@ impl World {
         let writer = Writer::new(self.server.clone());
         match task {
             Task::Write(work, step) => {
+                self.budgets.note_write(&work);
                 let fate = self.faults.write_fate();
                 let ended = budgets::ended_by_rung(&work, &step.write);
                 let ended = ended.and_then(|pod| self.server.pod(&pod.name));

@@ -464,6 +464,10 @@ fn what_a_seed_showed_once_stays_mended() {
         (989, "pods that are said to be not ready after their node was back are ready"),
         (1392, "which node is kept away from after an agent died is not what was asked for"),
         (1614, "as 882"),
+        (
+            1670,
+            "what a controller deletes and gets no answer to, the budget's controller has not left out of its count",
+        ),
         (1732, "as 252, with many more writes"),
         (
             2091,
