@@ -4,6 +4,12 @@
 //! twice, because a view was stale or an answer was lost, is refused by the server as AlreadyExists instead of making a
 //! second pod. The alphabet is the one of Kubernetes' own suffixes: no vowels, nothing to be taken for another letter.
 
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::{Kind, NamespacedName, ObjectId, View};
+
 /// The letters of suffixes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Letters in a pod's suffix.
@@ -21,11 +27,35 @@ pub fn suffix(owner_uid: &str, number: u32) -> String {
 }
 
 /// The same, letter by letter.
-pub(crate) fn letters(owner_uid: &str, number: u32) -> [char; SUFFIX_LEN] {
+fn letters(owner_uid: &str, number: u32) -> [char; SUFFIX_LEN] {
     let mut hash = Fnv64::new();
     hash.write(owner_uid.as_bytes());
     hash.write(&number.to_le_bytes());
     spelled(hash.finish())
+}
+
+/// Names for new pods of an owner: those of a series, behind the same stem, that are neither taken nor were lately. Nothing is copied for
+/// those that are: of a thousand pods they are a thousand.
+pub(crate) fn free<'a>(
+    view: &'a View,
+    owner: &'a ObjectMeta,
+    stem: String,
+    series: String,
+) -> impl Iterator<Item = String> + 'a {
+    let uid = owner.uid.as_deref().unwrap_or_default();
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    let mut given = BTreeSet::new();
+    let mut id = ObjectId::new(Kind::Pod, NamespacedName::new(namespace, ""));
+    (0u32..).filter_map(move |number| {
+        let name = &mut id.name.name;
+        name.clone_from(&stem);
+        name.extend(letters(&series, number));
+        let name = &id.name.name;
+        let is_free = view.get(&id).is_none()
+            && !view.is_retired_name(uid, name)
+            && given.insert(name.clone());
+        is_free.then(|| name.clone())
+    })
 }
 
 /// The lowest digits of a number to the base 27.
@@ -97,8 +127,6 @@ impl Fnv64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]

@@ -15,7 +15,7 @@ use rekindle_types::taints;
 use super::COMPONENT;
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, View, names, owners};
+use crate::{Kind, Object, View, names, owners};
 
 /// The label that holds how often the template had been changed.
 const TEMPLATE_GENERATION: &str = "pod-template-generation";
@@ -107,16 +107,9 @@ pub(super) fn hash_of(pod: &Pod) -> &str {
 /// The first name of the node's own series that is neither taken nor was lately.
 fn free_name(view: &View, set: &DaemonSet, node: &str) -> String {
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
-    let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-    let base = names::base(set.metadata.name.as_deref().unwrap_or_default());
-    let series = format!("{uid}/{node}");
-    (0u32..)
-        .map(|number| format!("{base}-{}", names::suffix(&series, number)))
-        .find(|name| {
-            view.pod(&NamespacedName::new(namespace, name.as_str())).is_none()
-                && !view.is_retired_name(uid, name)
-        })
-        .expect("there are more names than pods")
+    let stem = format!("{}-", names::base(set.metadata.name.as_deref().unwrap_or_default()));
+    let mut names = names::free(view, &set.metadata, stem, format!("{uid}/{node}"));
+    names.next().expect("there are more names than pods")
 }
 
 /// In place of whatever node affinity the template requires: the node was chosen by that already.

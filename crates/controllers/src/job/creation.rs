@@ -17,7 +17,7 @@ use super::tracking::{FINALIZER, INDEX};
 use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, Plan, View, names, owners};
+use crate::{Kind, Object, Plan, View, names, owners};
 
 /// The variable with the completion index.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
@@ -58,23 +58,14 @@ pub(super) fn create(
 /// The first name of the Job's series, or of the index's, that is neither taken nor was lately.
 fn free_name(view: &View, job: &Job, index: Option<u32>, given: &mut BTreeSet<String>) -> String {
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
-    let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
     let owner = job.metadata.name.as_deref().unwrap_or_default();
-    let (seed, tail) = match index {
+    let (series, tail) = match index {
         None => (uid.to_owned(), "-".to_owned()),
         Some(index) => (format!("{uid}/{index}"), format!("-{index}-")),
     };
-    let base = name_base(owner, tail.len());
-    let mut name = String::new();
-    for number in 0u32.. {
-        name = format!("{base}{tail}{}", names::suffix(&seed, number));
-        let is_free = view.pod(&NamespacedName::new(namespace, name.as_str())).is_none()
-            && !view.is_retired_name(uid, &name);
-        if is_free && given.insert(name.clone()) {
-            break;
-        }
-    }
-    name
+    let stem = format!("{}{tail}", name_base(owner, tail.len()));
+    let mut names = names::free(view, &job.metadata, stem, series);
+    names.find(|name| given.insert(name.clone())).expect("there are more names than pods")
 }
 
 /// The Job's name, cut so that the pod's name has at most 63 letters, as upstream.

@@ -27,9 +27,7 @@ use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
 use crate::view::{Member, Standing};
-use crate::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods, refused,
-};
+use crate::{Change, Key, Kind, Object, ObjectId, Plan, View, names, owners, pods, refused};
 pub(crate) use claim::{Claim, claim, claim_pods};
 use replicas::Replicas;
 pub(crate) use status::REPLICA_FAILURE;
@@ -159,29 +157,11 @@ fn create(view: &View, set: &Replicas, missing: usize, now: Tick, plan: &mut Pla
     let namespace = set.rs.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &set.about);
     let avoided = avoidance::of_workload(view, namespace, &workload, now);
-    let names = free_names(view, &set.rs).take(missing);
+    let meta = &set.rs.metadata;
+    let stem = format!("{}-", names::base(meta.name.as_deref().unwrap_or_default()));
+    let series = meta.uid.clone().unwrap_or_default();
+    let names = names::free(view, meta, stem, series).take(missing);
     plan.then_ever_more(names.map(|name| creation(set, name, &avoided)));
-}
-
-/// Names for new pods: the first of the ReplicaSet's own series that are neither taken nor were lately. Nothing is copied for those that
-/// are: of a thousand pods they are a thousand.
-fn free_names<'a>(view: &'a View, rs: &'a ReplicaSet) -> impl Iterator<Item = String> + 'a {
-    let uid = rs.metadata.uid.as_deref().unwrap_or_default();
-    let namespace = rs.metadata.namespace.as_deref().unwrap_or_default();
-    let base = names::base(rs.metadata.name.as_deref().unwrap_or_default());
-    let mut given = BTreeSet::new();
-    let mut id = ObjectId::new(Kind::Pod, NamespacedName::new(namespace, ""));
-    (0u32..).filter_map(move |number| {
-        let name = &mut id.name.name;
-        name.clear();
-        name.extend([base, "-"]);
-        name.extend(names::letters(uid, number));
-        let name = &id.name.name;
-        let is_free = view.get(&id).is_none()
-            && !view.is_retired_name(uid, name)
-            && given.insert(name.clone());
-        is_free.then(|| name.clone())
-    })
 }
 
 fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
