@@ -31,7 +31,7 @@ use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
-use rekindle_store::{Revision, Watch};
+use rekindle_store::Watch;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
@@ -160,8 +160,6 @@ pub struct World {
     watched: Watched,
     faults: Faults,
     last_revision: u64,
-    /// The newest revision that the controllers have heard of.
-    heard: Revision,
     /// By their UIDs; each by itself, as the map would keep room for others beside it.
     pods: BTreeMap<String, Box<PodOnNode>>,
     /// What was done to pods that are gone.
@@ -243,7 +241,6 @@ impl World {
             watched: Watched::Nothing,
             faults: Faults::none(),
             last_revision: 0,
-            heard: Revision(0),
             pods: BTreeMap::new(),
             tally_gone: Tally::default(),
             pods_by_name: BTreeMap::new(),
@@ -457,7 +454,7 @@ impl World {
                 moved = true;
                 self.see(&event?);
             }
-            self.budgets.begin(self.heard);
+            self.budgets.begin(self.heard());
             self.desk.begin_due(self.desk_now());
             while let Some(task) = self.desk.poll_task() {
                 moved = true;

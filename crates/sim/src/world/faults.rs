@@ -27,8 +27,13 @@ pub(super) enum Hearing {
     /// At once.
     #[default]
     Well,
-    /// Not now. This is what they miss meanwhile.
-    Deaf(Vec<Seen>),
+    /// Not now.
+    Deaf {
+        /// What they had heard before.
+        heard: Revision,
+        /// What they miss meanwhile.
+        missed: Vec<Seen>,
+    },
 }
 
 impl World {
@@ -152,7 +157,8 @@ impl World {
             Deed::DeafControllers(lasts, relief) => {
                 if let Hearing::Well = self.hearing {
                     self.trace.add(self.now, "the controllers' watches stall");
-                    self.hearing = Hearing::Deaf(Vec::new());
+                    let heard = Revision(self.last_revision);
+                    self.hearing = Hearing::Deaf { heard, missed: Vec::new() };
                     self.later(lasts, Happening::Hear(relief));
                 }
             }
@@ -381,7 +387,6 @@ impl World {
 
     /// The controllers list everything.
     fn list(&mut self) {
-        self.heard = Revision(self.server.revision());
         for kind in kinds() {
             let objects = self.server.list(kind);
             let objects = objects.into_iter().map(|object| self.as_shown(object)).collect();
@@ -412,17 +417,22 @@ impl World {
             Seen::List(..) | Seen::Deleted(..) => seen,
         };
         match &mut self.hearing {
-            Hearing::Well => {
-                self.heard = Revision(self.last_revision);
-                self.desk.see(now, seen);
-            }
-            Hearing::Deaf(missed) => missed.push(seen),
+            Hearing::Well => self.desk.see(now, seen),
+            Hearing::Deaf { missed, .. } => missed.push(seen),
+        }
+    }
+
+    /// The newest revision that the controllers have heard of, when the watch has nothing more to show.
+    pub(super) const fn heard(&self) -> Revision {
+        match &self.hearing {
+            Hearing::Well => Revision(self.last_revision),
+            Hearing::Deaf { heard, .. } => *heard,
         }
     }
 
     /// The controllers hear again.
     pub(super) fn hear(&mut self, relief: Relief) {
-        let Hearing::Deaf(mut missed) = std::mem::take(&mut self.hearing) else { return };
+        let Hearing::Deaf { mut missed, .. } = std::mem::take(&mut self.hearing) else { return };
         let now = self.desk_now();
         self.note_disturbance();
         self.trace.add(self.now, &format!("the controllers hear again: {relief:?}"));
@@ -434,9 +444,8 @@ impl World {
             (Relief::Batch, _) => {
                 missed.into_iter().for_each(|seen| self.desk.see(now, seen));
             }
-            (Relief::Relist, _) => return self.list(),
+            (Relief::Relist, _) => self.list(),
         }
-        self.heard = Revision(self.last_revision);
     }
 
     /// A node hears again, unless it was made deaf once more meanwhile.
