@@ -72,9 +72,9 @@ impl Allocation {
         self.containers.get(name).unwrap_or(&NONE)
     }
 
-    /// The pod as it would be if its spec asked for this.
-    pub(crate) fn in_place_of_wanted(&self, pod: &Arc<Pod>) -> Arc<Pod> {
-        if self.same_amounts(&Self::wanted_by(pod)) {
+    /// The pod, whose spec asks for what is wanted, as it would be if it asked for this.
+    pub(crate) fn in_place_of(&self, wanted: &Self, pod: &Arc<Pod>) -> Arc<Pod> {
+        if self.same_amounts(wanted) {
             return pod.clone();
         }
         let mut pod = Pod::clone(pod);
@@ -93,7 +93,7 @@ impl Allocation {
 
     /// What the pod asks for in all, with this.
     pub(crate) fn requests(&self, pod: &Arc<Pod>) -> Amounts {
-        let pod = self.in_place_of_wanted(pod);
+        let pod = self.in_place_of(&Self::wanted_by(pod), pod);
         pod.spec.as_ref().map(pod_requests).unwrap_or_default()
     }
 }

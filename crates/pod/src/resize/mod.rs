@@ -88,7 +88,7 @@ impl Resize {
         let wanted = granted.or_wanted_by(pod);
         let error = shown::shown_error(pod, granted.generation);
         Self {
-            granted_pod: granted.in_place_of_wanted(pod),
+            granted_pod: granted.in_place_of(&wanted, pod),
             open_ticket: None,
             refusal: Refusal::shown_by(pod).filter(|_| !wanted.same_amounts(&granted)),
             granted,
@@ -120,7 +120,7 @@ impl Resize {
     /// The object changed.
     pub(crate) fn observe(&mut self, pod: &Arc<Pod>) {
         self.wanted = self.granted.or_wanted_by(pod);
-        self.granted_pod = self.granted.in_place_of_wanted(pod);
+        self.granted_pod = self.granted.in_place_of(&self.wanted, pod);
     }
 
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
