@@ -71,7 +71,7 @@ fn a_word_that_a_ladder_does_not_have_is_refused_with_the_name_of_the_ladder() {
 
     let mut second: Value = serde_json::from_str(&ladder("second", json!({"app": "web"}))).unwrap();
     second["spec"]["rungs"] = rungs("Pood");
-    second["spec"]["resetAfter"] = Value::Null;
+    second["spec"]["window"] = Value::Null;
     let created = bench.call("POST", LADDERS, &second.to_string());
     let patch = json!({"spec": {"rungs": rungs("Pood")}}).to_string();
     let patched = bench.call("PATCH", &format!("{LADDERS}/first"), &patch);

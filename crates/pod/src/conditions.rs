@@ -93,6 +93,7 @@ impl PodCore {
             find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
         conditions.push(self.dated(Verdict::yes(SCHEDULED), scheduled));
         conditions.extend(self.resize_conditions(before));
+        conditions.shrink_to_fit(); // they are kept as long as nothing changes
         conditions
     }
 

@@ -57,7 +57,7 @@ pub struct PodCore {
     /// In the order of the blueprint.
     pub(crate) containers: Vec<Container>,
     /// The journal as it was when the node began to stop.
-    pub(crate) left_with_node: Option<Arc<Journal>>,
+    pub(crate) left_with_node: Option<Box<Journal>>,
     /// The pulls that failed.
     pub(crate) failed_pulls: FailedPulls,
     /// Containers that nobody wants any more.

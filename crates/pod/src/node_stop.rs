@@ -12,8 +12,6 @@
 //! | it runs, and has notice or a preStop hook, which it may have run | nobody ends it any more; when it ends by itself, that is its answer |
 //! | it runs, and has neither | it was not asked, and goes on |
 
-use std::sync::Arc;
-
 use rekindle_types::{Exit, ExitStatus, Notice, TickDuration};
 
 use crate::blueprint::{Hook, RestartPolicy, Role};
@@ -32,7 +30,7 @@ impl PodCore {
                 // it goes, and its number with it; the next agent gives out another for what has begun only
                 left.sandbox = left.sandbox.next();
             }
-            self.left_with_node = Some(Arc::new(left));
+            self.left_with_node = Some(Box::new(left));
         }
         self.delete_requested(grace);
     }

@@ -180,7 +180,8 @@ impl PodCore {
                 ..status
             }
         };
-        let list: Vec<_> = containers.map(of).collect();
+        let mut list: Vec<_> = containers.map(of).collect();
+        list.shrink_to_fit(); // it is kept as long as nothing changes
         Some(list).filter(|list| !list.is_empty())
     }
 
