@@ -8,7 +8,10 @@
 
 mod support;
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::Stdio;
 
 use support::{Engine, Terminal, text};
@@ -60,6 +63,32 @@ fn in_the_background_it_returns_when_the_manifests_are_applied_and_down_ends_it(
     );
     engine.launch(&[]); // so that the folder can be asked for what was kept
     engine.wait_ready("web");
+}
+
+#[test]
+fn what_an_engine_keeps_is_closed_to_other_users() {
+    let engine = Engine::prepare();
+    let closed = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o077 == 0;
+    std::fs::set_permissions(engine.data_dir(), Permissions::from_mode(0o755)).unwrap();
+    let up = engine.up_command(&["--detach"]).stdin(Stdio::null()).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up.stderr));
+    engine.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: one, image: localhost/demo, args: [signal]}]}}",
+    );
+    engine.wait_ready("web");
+
+    assert!(closed(engine.data_dir()), "the data directory");
+    let id = std::fs::read_to_string(engine.data_dir().join("engine-id")).unwrap();
+    assert!(closed(&Path::new("/run/rekindle").join(id)), "the folder of sockets");
+    // the folder keeps all below it from others; what holds keys or objects is closed by itself, too
+    for name in ["pki", "kubeconfig", "store.redb", "engine.log", "engine.json", "static-pods"] {
+        assert!(closed(&engine.data_dir().join(name)), "{name}");
+    }
+    for key in std::fs::read_dir(engine.data_dir().join("pki")).unwrap() {
+        let key = key.unwrap().path();
+        assert!(closed(&key) || key.extension().is_some_and(|it| it == "crt"), "{}", key.display());
+    }
+    assert!(engine.rekindle(&["down"]).status.success());
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use serde_json::Value;
 
 use crate::args::Up;
@@ -58,8 +57,7 @@ fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
 /// Starts the engine in a process of its own, waits for its report, applies the manifests to it.
 fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     let log_path = args.data_dir.data_dir.join("engine.log");
-    std::fs::create_dir_all(&args.data_dir.data_dir)
-        .with_context(|| format!("create folder {}", args.data_dir.data_dir.display()))?;
+    DataDir::prepare(&args.data_dir.data_dir)?;
     let mut command = background::this_program()?;
     command.args(engine_arguments()).env(BACKGROUND, "1");
     let child = background::start("engine", command, &log_path)?.wait()?;

@@ -16,14 +16,14 @@
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rekindle_api::auth::write_private;
 
-use super::lock::{open_lock, read_pid, write_pid};
+use super::lock::{LOCK, open_lock, read_pid, write_pid};
 use crate::holder::Holder;
 
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
@@ -31,6 +31,12 @@ pub const RUN_ROOT: &str = "/run/rekindle";
 
 /// The folder for keys in the data directory.
 pub const PKI: &str = "pki";
+
+/// The file with the name of the engine among others on the machine.
+const ENGINE_ID: &str = "engine-id";
+
+/// What group and others may do with a file or folder.
+const OTHERS: u32 = 0o077;
 
 /// How long an engine that was killed may take to be gone.
 const HOLDER_DIES_WITHIN: Duration = Duration::from_secs(1);
@@ -45,9 +51,9 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Creates the folder when it is absent and takes its lock. A holder that was killed a moment ago is waited for.
+    /// Prepares the folder and takes its lock. A holder that was killed a moment ago is waited for.
     pub fn hold(path: &Path) -> anyhow::Result<Self> {
-        create_private(path)?;
+        Self::prepare(path)?;
         let path =
             path.canonicalize().with_context(|| format!("data directory {}", path.display()))?;
         let mut lock = open_lock(&path)?;
@@ -77,6 +83,39 @@ impl DataDir {
         Ok(Self { path, engine_id, _lock: lock })
     }
 
+    /// Creates the folder when it is absent, and closes it to others (mode 0700): an earlier version, or its user, may have left it
+    /// open, and it holds keys.
+    ///
+    /// # Errors
+    /// When the folder is another user's, or is open to others and holds files that are not an engine's. Closing such a folder would
+    /// disturb its users.
+    pub fn prepare(path: &Path) -> anyhow::Result<()> {
+        create_private(path)?;
+        let reading = || format!("read data directory {}", path.display());
+        let found = std::fs::metadata(path).with_context(reading)?;
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            bail!(
+                "data directory {} belongs to user {}: choose a folder of your own with --data-dir",
+                path.display(),
+                found.uid()
+            );
+        }
+        if found.mode() & OTHERS == 0 {
+            return Ok(());
+        }
+        let is_engines = [ENGINE_ID, LOCK].iter().any(|file| path.join(file).exists());
+        let foreign = std::fs::read_dir(path).with_context(reading)?.next();
+        match foreign {
+            Some(entry) if !is_engines => bail!(
+                "data directory {} is open to other users and holds files that are not an engine's, such as {:?}: choose an \
+                 empty folder with --data-dir, or close this one with `chmod 0700`",
+                path.display(),
+                entry.with_context(reading)?.file_name()
+            ),
+            Some(_) | None => close_to_others(path),
+        }
+    }
+
     /// The folder, absolute.
     pub fn path(&self) -> &Path {
         &self.path
@@ -95,25 +134,26 @@ impl DataDir {
     /// The folder of static pods' manifests, created.
     pub fn static_pods(&self) -> anyhow::Result<PathBuf> {
         let folder = self.join("static-pods");
-        create_private(&folder)?;
+        create_own(&folder)?;
         Ok(folder)
     }
 
     /// The folder for sockets of whoever holds that data directory; `None` when nobody ever did.
     pub fn run_dir_of(path: &Path) -> Option<PathBuf> {
-        let id = std::fs::read_to_string(path.join("engine-id")).ok()?;
+        let id = std::fs::read_to_string(path.join(ENGINE_ID)).ok()?;
         is_engine_id(&id).then(|| Path::new(RUN_ROOT).join(id))
     }
 
     /// The folder for sockets, created.
     pub fn run_dir(&self) -> anyhow::Result<PathBuf> {
         let run_dir = Path::new(RUN_ROOT).join(&self.engine_id);
-        create_private(&run_dir)?;
+        create_own(&run_dir)?;
         Ok(run_dir)
     }
 }
 
-pub fn create_private(path: &Path) -> anyhow::Result<()> {
+/// Creates the folder, and those above it that are absent, with mode 0700. One that is there already is left as it is.
+fn create_private(path: &Path) -> anyhow::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -121,8 +161,19 @@ pub fn create_private(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("create folder {}", path.display()))
 }
 
+/// Creates a folder of an engine's own, or closes the one that is there: mode 0700.
+pub fn create_own(path: &Path) -> anyhow::Result<()> {
+    create_private(path)?;
+    close_to_others(path)
+}
+
+fn close_to_others(path: &Path) -> anyhow::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+        .with_context(|| format!("close folder {} to other users", path.display()))
+}
+
 fn engine_id(path: &Path) -> anyhow::Result<String> {
-    let file = path.join("engine-id");
+    let file = path.join(ENGINE_ID);
     match std::fs::read_to_string(&file) {
         Ok(id) if is_engine_id(&id) => Ok(id),
         Ok(_) => bail!(
@@ -161,6 +212,48 @@ mod tests {
         drop(held);
         assert_eq!(pid_of_holder(dir.path()).unwrap(), None);
         assert_eq!(DataDir::hold(dir.path()).unwrap().engine_id(), id);
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn open_to_all(path: &Path) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn a_data_directory_is_closed_to_others_at_each_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/data");
+        drop(DataDir::hold(&path).unwrap());
+        assert_eq!(mode_of(&path), 0o700);
+
+        // an earlier version made it with the umask's mode when it was started with --detach
+        open_to_all(&path);
+        let held = DataDir::hold(&path).unwrap();
+        assert_eq!(mode_of(&path), 0o700);
+
+        let own = held.static_pods().unwrap();
+        open_to_all(&own);
+        assert_eq!(mode_of(&held.static_pods().unwrap()), 0o700);
+
+        let empty = dir.path().join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        open_to_all(&empty);
+        DataDir::prepare(&empty).unwrap();
+        assert_eq!(mode_of(&empty), 0o700);
+    }
+
+    #[test]
+    fn a_shared_folder_of_other_files_is_no_data_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("notes.txt"), "").unwrap();
+        open_to_all(dir.path());
+        let error = DataDir::hold(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("notes.txt") && error.contains("--data-dir"), "{error}");
+        assert_eq!(mode_of(dir.path()), 0o755, "its users keep it");
+        assert!(!dir.path().join(LOCK).exists());
     }
 
     #[test]

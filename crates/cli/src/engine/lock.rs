@@ -7,9 +7,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
+/// The lock's name in a data directory.
+pub const LOCK: &str = "engine.lock";
+
 /// The pid of the engine that holds this data directory; `None` when none does.
 pub fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
-    let mut lock = match File::open(path.join("engine.lock")) {
+    let mut lock = match File::open(path.join(LOCK)) {
         Ok(lock) => lock,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("open {}", path.display())),
@@ -33,7 +36,7 @@ pub fn open_lock(path: &Path) -> anyhow::Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(path.join("engine.lock"))
+        .open(path.join(LOCK))
         .with_context(|| format!("open the lock of data directory {}", path.display()))
 }
 

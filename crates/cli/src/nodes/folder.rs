@@ -11,7 +11,7 @@ use rekindle_types::Tick;
 use rekindle_types::validation::names;
 
 use super::file::{Common, NodeFile};
-use crate::engine::data_dir::{DataDir, create_private};
+use crate::engine::data_dir::{DataDir, create_own};
 use crate::engine::images::EngineDir;
 use crate::holder::Holder;
 
@@ -48,7 +48,7 @@ impl Folder {
 
     /// Makes it.
     pub fn create(&self) -> anyhow::Result<()> {
-        create_private(&self.path)
+        create_own(&self.path)
     }
 
     /// All of them, in the order of their numbers.
@@ -110,7 +110,7 @@ impl Folder {
             bail!("there is a node {name:?} already");
         }
         let path = self.path.join(&name);
-        create_private(&path)?;
+        create_own(&path)?;
         let file = NodeFile { name, number, certified_at: now, common: common.clone() };
         file.keep(&path)?;
         Ok(FurtherNode { path, file })
