@@ -1,9 +1,11 @@
-//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask sim`, `cargo xtask vm`.
+//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask sim`, `cargo xtask vm`,
+//! `cargo xtask words`.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
 mod tools;
 mod vm;
+mod words;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -34,6 +36,12 @@ enum Task {
         #[arg(long = "for", value_name = "TIME")]
         time: Option<String>,
     },
+    /// Measure how plainly documents, names, comments and log lines speak; fails when one got worse
+    Words {
+        /// List every place that keeps a measure above its goal
+        #[arg(long)]
+        places: bool,
+    },
     /// Print the table of figures, beside the peers that are installed
     Bench {
         /// Passed on to the benchmark
@@ -47,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test => test(),
         Task::Ci => {
             cargo(["fmt", "--all", "--check"])?;
+            words::check(false)?;
             cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
             run(tools::cargo_deny()?.arg("check").args(["bans", "licenses", "sources"]))?;
             test()?;
@@ -62,6 +71,7 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Vm { binary } => vm::smoke(binary),
         Task::Sim { seeds, time } => sim(&seeds, time.as_deref()),
+        Task::Words { places } => words::check(places),
         Task::Bench { args } => {
             run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
             run(cargo_command()
