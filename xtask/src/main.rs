@@ -27,7 +27,7 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         binary: Option<PathBuf>,
     },
-    /// Play the simulator's campaigns on all cores, and show the first that breaks a promise; docs/sim.md
+    /// Play the simulator's campaigns on all cores, and show the first that breaks a promise; docs/sim-campaigns.md
     Sim {
         /// From the first to the one before the last, such as 1..10000; from one on (1..); or one
         #[arg(long, value_name = "A..B", default_value = "1..1000")]

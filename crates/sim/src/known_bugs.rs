@@ -1,7 +1,7 @@
 //! Bugs that other node agents had, to be switched on in the fake parts: what the simulator's checks are worth is shown by their
 //! finding them. For tests only.
 
-/// One of them. Source: the list in docs/sim.md.
+/// One of them. Source: the table in docs/sim-campaigns.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownBug {
     /// A container that was created and not started is taken for one that died.
