@@ -401,7 +401,7 @@ impl Inner {
         let freed = deleted.and_then(|()| self.free(&ids));
         if let Err(error) = freed {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(sandboxes = ?ids, %error, cause, "detach");
+            tracing::warn!(sandboxes = ?ids, %error, cause, "failed to detach sandboxes");
         }
         self.detaching.send_modify(|detaching| detaching.retain(|id| !ids.contains(id)));
     }
@@ -480,7 +480,7 @@ async fn recover(
                 return Err(NetError::Damaged { path: leases.path().to_owned(), problem, ports });
             }
             let file = leases.path().display();
-            tracing::warn!(%file, problem, "damaged, and no sandbox is left: starting afresh");
+            tracing::warn!(%file, problem, "ignored a damaged lease file: no sandbox is left");
             (None, false)
         }
     };

@@ -278,7 +278,7 @@ impl Handle {
             spares.stop(leaving).await;
         }
         if self.stop.send(manager_mode).await.is_err() {
-            tracing::error!(node = self.name, "the node agent had ended before it was told to");
+            tracing::error!(node = self.name, "failed to stop the node agent: it had ended before");
         }
         for task in self.static_pods.iter().chain(&self.provisioner) {
             task.abort();
@@ -288,7 +288,7 @@ impl Handle {
             evictions.stop().await;
         }
         if let Err(error) = (&mut self.manager).await {
-            tracing::error!(node = self.name, %error, "the node agent failed inside");
+            tracing::error!(node = self.name, %error, "failed to stop the node agent: its task panicked");
         }
         match mode {
             StopMode::EndPods => self.heartbeat.stop_not_ready().await,

@@ -41,7 +41,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     match serde_json::from_slice(&bytes) {
         Ok(value) => Some(value),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "what an earlier agent kept is damaged; going on without");
+            tracing::warn!(path = %path.display(), %error, "ignored a damaged file of an earlier agent");
             None
         }
     }
@@ -67,7 +67,7 @@ pub(crate) fn read(path: &Path) -> Option<Vec<u8>> {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "cannot read what an earlier agent kept; going on without");
+            tracing::warn!(path = %path.display(), %error, "failed to read a file of an earlier agent; going on without it");
             None
         }
     }

@@ -73,7 +73,7 @@ async fn keep<R: Runtime, N: PodNetwork>(runtime: &R, network: &N, taken: &Notif
                 REFILL_DELAY
             }
             Err(error) => {
-                tracing::warn!(error = error.chain(), "no sandbox is made ahead");
+                tracing::warn!(error = error.chain(), "failed to create a spare sandbox");
                 RETRY_DELAY
             }
         };

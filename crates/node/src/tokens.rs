@@ -123,7 +123,7 @@ impl PodTokens {
                 known => match (request(client, pod, &wish, now()).await, known) {
                     (Ok(token), _) => token,
                     (Err(error), Some(old)) if now() < old.ends => {
-                        tracing::warn!(%error, "a pod's token is not refreshed; the old one stays in use");
+                        tracing::warn!(%error, "failed to refresh a pod's token; the old one stays in use");
                         Token { refresh_at: now() + RETRY, ..old }
                     }
                     (Err(error), _) => {

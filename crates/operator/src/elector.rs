@@ -121,7 +121,7 @@ impl Elector {
                         Answered::Read(match read {
                             Ok(Ok(lease)) => Ok(lease.map(Box::new)),
                             Ok(Err(error)) => {
-                                tracing::warn!(%error, "read the lease {name}");
+                                tracing::warn!(%error, "failed to read the lease {name}");
                                 Err(Unanswered)
                             }
                             Err(_elapsed) => Err(Unanswered),
@@ -155,7 +155,7 @@ impl Elector {
             return;
         }
         if let Some(term) = self.term.take() {
-            tracing::warn!(%term, "leads no longer");
+            tracing::warn!(%term, "lost the lease; stopped leading");
             self.work.shutdown().await;
             self.say("stopped leading");
         }
@@ -193,7 +193,7 @@ impl Elector {
                 self.candidate.has_written(&outcome, now);
             }
             Err(error) => {
-                tracing::error!(%error, "a request for the lease failed inside");
+                tracing::error!(%error, "failed to renew the lease: the task panicked");
                 self.candidate.fails(now);
             }
         }
@@ -203,7 +203,7 @@ impl Elector {
     /// pause.
     async fn work_ended(&mut self, ended: Result<(), JoinError>) {
         if let Err(error) = ended {
-            tracing::error!(%error, "controllers and ladder failed inside");
+            tracing::error!(%error, "failed to run controllers and ladder: the task panicked");
         }
         self.give_back().await;
         self.term = None;
@@ -222,9 +222,7 @@ impl Elector {
         let Some(release) = self.candidate.release((self.clock)()) else { return };
         self.until.store(0, Ordering::Release);
         if timeout(within, self.writer.carry_out(&release)).await.is_err() {
-            tracing::warn!(
-                "the lease could not be given back in time: others wait until it is over"
-            );
+            tracing::warn!("failed to release the lease in time; others wait until it expires");
             return;
         }
         if let Some(told) = told {

@@ -106,7 +106,7 @@ impl Engine {
                 Ok(written) => Wake::Written(Box::new(written)),
                 Err(error) => {
                     // A write task does not panic; if it does, its work is found again by the next change.
-                    tracing::error!(%error, "a write failed inside");
+                    tracing::error!(%error, "failed to write: the task panicked");
                     Wake::Due
                 }
             },

@@ -179,7 +179,7 @@ async fn pass_on(
             Ok(Event::Delete(object)) => Seen::Deleted(object.id(), object.uid().to_owned()),
             Err(error) => {
                 // The watcher itself lists again, with backoff.
-                tracing::warn!(%kind, %error, "watch");
+                tracing::warn!(%kind, %error, "failed to watch");
                 continue;
             }
         };

@@ -100,7 +100,7 @@ impl<S: NodeSupply> Scaler<S> {
             let next_look = match self.look().await {
                 Ok(next_look) => next_look,
                 Err(error) => {
-                    tracing::warn!(%error, "decide about nodes");
+                    tracing::warn!(%error, "failed to decide how many nodes there should be");
                     Some(LOOK_PERIOD)
                 }
             };
@@ -167,7 +167,7 @@ impl<S: NodeSupply> Scaler<S> {
                 (Severity::Normal, event::TRIGGERED_SCALE_UP, message)
             }
             Err(error) => {
-                tracing::warn!(error, pods = pods.len(), "a node could not be added");
+                tracing::warn!(error, pods = pods.len(), "failed to add a node");
                 self.scaling.not_added((self.clock)());
                 let message = format!("Scale-up failed: {change}: {error}");
                 (Severity::Warning, event::FAILED_TO_SCALE_UP_GROUP, message)
@@ -196,8 +196,8 @@ impl<S: NodeSupply> Scaler<S> {
         let Some(node) = self.removing.take() else { return };
         match removed {
             Ok(Ok(())) => tracing::info!(node, "removed a node that was not needed"),
-            Ok(Err(error)) => tracing::warn!(node, error, "the node stays"),
-            Err(error) => tracing::error!(node, %error, "the removal of a node failed inside"),
+            Ok(Err(error)) => tracing::warn!(node, error, "failed to remove node"),
+            Err(error) => tracing::error!(node, %error, "failed to remove node: the task panicked"),
         }
         self.scaling.stays(&node);
     }

@@ -161,10 +161,10 @@ impl<T: Transport> Writer<T> {
             Answer::TermOver => {}
             Answer::Refused(status) if is_of_old_term(&status) => {}
             Answer::Refused(status) => {
-                tracing::warn!(reason = ?event.reason, message = status.message, "event refused");
+                tracing::warn!(reason = ?event.reason, message = status.message, "failed to write an event: the API refused it");
             }
             Answer::Unknown(message) => {
-                tracing::warn!(reason = ?event.reason, message, "event lost")
+                tracing::warn!(reason = ?event.reason, message, "failed to write an event")
             }
         }
     }

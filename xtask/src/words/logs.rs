@@ -46,7 +46,8 @@ fn message(arguments: &str) -> Option<&str> {
         let before = rest[..start].trim_end();
         let inside = &rest[start + 1..];
         let end = end_of_text(inside)?;
-        if !before.ends_with('=') {
+        let is_of_field = before.ends_with('=') || before.ends_with("format!(");
+        if !is_of_field {
             return Some(&inside[..end]);
         }
         rest = &inside[end + 1..];
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_line_that_begins_with_no_verb_is_found_behind_its_fields() {
-        let text = "fn f() {\n    tracing::warn!(%error, kind = \"a\", \"the node stays\");\n    \
+        let text = "fn f() {\n    tracing::warn!(%error, kind = \"a\", pod = %format!(\"{a}\"), \"the node stays\");\n    \
                     tracing::error!(\"failed to write \\\"a\\\"\");\n}\n";
         let source = Text { path: "a.rs".to_owned(), text: text.to_owned() };
         assert_eq!(not_plain(&[source]), ["a.rs:2: the node stays"]);

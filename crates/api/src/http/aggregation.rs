@@ -38,11 +38,11 @@ fn changes(front: &Front) -> Option<rekindle_store::Watch> {
     let api = front.api();
     let entry = api.registry().find(GROUP, "v1", "clusterroles")?;
     let watch = api.store().watch(&keys::collection(entry, ""), api.store().revision());
-    watch.inspect_err(|error| tracing::warn!(%error, "watch cluster roles")).ok()
+    watch.inspect_err(|error| tracing::warn!(%error, "failed to watch cluster roles")).ok()
 }
 
 fn aggregate(front: &Front) {
     if let Err(error) = front.api().aggregate_roles() {
-        tracing::warn!(%error, "bring aggregated cluster roles up to date");
+        tracing::warn!(%error, "failed to update aggregated cluster roles");
     }
 }

@@ -190,7 +190,7 @@ impl Front {
             Ok(Outcome::ResourceMetrics(query)) => self.resource_metrics(&query).await,
             Ok(Outcome::Metrics) => self.own_metrics().await,
             Err(_) => {
-                tracing::error!(method = %request.method, path = %request.path, "the handling of a request panicked");
+                tracing::error!(method = %request.method, path = %request.path, "failed to handle a request: the handler panicked");
                 respond(
                     ApiError::internal(
                         "the handling of the request panicked; see the engine's log",

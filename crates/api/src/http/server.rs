@@ -89,7 +89,7 @@ impl Server {
                         .spawn(async move { server.connection(stream, watcher, permit).await });
                 }
                 Err(error) if is_passing(&error) => {
-                    tracing::warn!(%error, "accept a connection");
+                    tracing::warn!(%error, "failed to accept a connection");
                     // Out of descriptors or memory: it passes when connections end, and not by trying at once.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -99,7 +99,7 @@ impl Server {
         drop(listener);
         shared.front.end_watches();
         if timeout(shared.limits.shutdown, graceful.shutdown()).await.is_err() {
-            tracing::warn!("requests were still open when the server stopped");
+            tracing::warn!("failed to finish open requests before the server stopped");
         }
         connections.shutdown().await;
         result

@@ -49,7 +49,10 @@ impl NodeSupply for AutoNodes {
             Err(error) => {
                 // it would be counted, and the next look would add another one for the same pods
                 if let Err(left) = self.give_up(&name).await {
-                    tracing::warn!(node = name, "take away a node that was not Ready: {left:#}");
+                    tracing::warn!(
+                        node = name,
+                        "failed to remove a node that was not Ready: {left:#}"
+                    );
                 }
                 Err(error.into())
             }

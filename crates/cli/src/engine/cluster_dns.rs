@@ -22,7 +22,7 @@ pub async fn start(
             tokio::spawn(async move {
                 tokio::select! {
                     () = stop => {}
-                    () = dns.serve(client) => tracing::error!("cluster DNS ended unasked"),
+                    () = dns.serve(client) => tracing::error!("failed to keep cluster DNS running: its server ended"),
                 }
             });
             Some(address)
@@ -30,7 +30,7 @@ pub async fn start(
         Err(error) => {
             tracing::warn!(
                 error = causes(&error),
-                "there is no cluster DNS: new pods resolve names with the node's resolvers, and find no Service by its name"
+                "failed to start cluster DNS: new pods use the node's resolvers and cannot resolve Services"
             );
             None
         }

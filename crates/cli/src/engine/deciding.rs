@@ -66,7 +66,7 @@ impl Deciding {
                 let client = nodes.client;
                 self.tasks.spawn(async move {
                     if let Err(error) = no_longer_scaled(&client).await {
-                        tracing::warn!(%error, "give back the nodes that were being removed");
+                        tracing::warn!(%error, "failed to uncordon the nodes that were being removed");
                     }
                 });
             }
@@ -78,7 +78,7 @@ impl Deciding {
         self.tasks.abort_all();
         let gate = self.gate.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || gate.close()).await {
-            tracing::warn!(%error, "wait for a node that is being added");
+            tracing::warn!(%error, "failed to wait for a node that is being added");
         }
     }
 }

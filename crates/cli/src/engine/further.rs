@@ -57,7 +57,7 @@ pub async fn launch(
         folder.create()?;
         if let Err(error) = common.keep(folder.path()) {
             // on a full disk: the nodes of before go on, and none can be added
-            tracing::warn!("{error:#}");
+            tracing::warn!("failed to prepare further nodes: {error:#}");
         }
         nodes::launch_all(&folder, &common, at_least, &pki, clock.now())
     };

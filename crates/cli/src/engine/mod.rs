@@ -161,7 +161,7 @@ impl Engine {
         if ending == Ending::EndPods {
             node::take_away(network, &runtime).await;
             if let Err(error) = Settings::forget(&self.data_dir) {
-                tracing::warn!("{error:#}");
+                tracing::warn!("failed to remove the settings of this start: {error:#}");
             }
         }
         self.phases.stop();

@@ -154,12 +154,12 @@ pub async fn take_away(network: Arc<Network>, runtime: &EmbeddedRuntime) {
     match Arc::into_inner(network) {
         Some(network) => {
             if let Err(error) = network.close().await {
-                tracing::warn!(%error, "take the network away");
+                tracing::warn!(%error, "failed to remove the pod network");
             }
         }
-        None => tracing::warn!("the network stays: something still uses it"),
+        None => tracing::warn!("failed to remove the pod network: it is still in use"),
     }
     if let Err(error) = runtime.leave().await {
-        tracing::warn!(error = error.chain(), "clear away what the pods left");
+        tracing::warn!(error = error.chain(), "failed to remove what the pods left");
     }
 }

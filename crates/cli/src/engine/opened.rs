@@ -58,7 +58,7 @@ impl Opened {
     pub fn close(self) {
         self.store.close();
         if self.committer.join().is_err() {
-            tracing::error!("the store's writer failed inside");
+            tracing::error!("failed to keep the store's writer running: it panicked");
         }
     }
 }

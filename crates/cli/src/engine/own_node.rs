@@ -71,7 +71,7 @@ impl OwnNode {
     pub async fn failure(&mut self) -> anyhow::Result<Infallible> {
         let ended = (&mut self.pod_server).await;
         ended
-            .context("the API server for pods failed inside")?
+            .context("the API server for pods panicked")?
             .context("the API server for pods cannot go on")?;
         anyhow::bail!(
             "the API server for pods ended unasked; the pods go on: start the engine again"

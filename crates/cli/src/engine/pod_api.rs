@@ -36,7 +36,7 @@ impl PodApi {
             Ok(listener) => listener,
             Err(error) => {
                 tracing::warn!(
-                    "port {PORT} of the pods' bridge is taken ({error:#}): another one is used, which may change"
+                    "failed to listen at port {PORT} of the pods' bridge: {error:#}; using another port, which may change"
                 );
                 listen(SocketAddr::new(gateway, 0), bridge)?
             }

@@ -75,7 +75,7 @@ impl Serving {
     /// Resolves when the server ends by itself, which it does not do while all is well.
     pub async fn failure(&mut self) -> anyhow::Result<Infallible> {
         let ended = (&mut self.server).await;
-        ended.context("the API server failed inside")?.context("the API server cannot go on")?;
+        ended.context("the API server panicked")?.context("the API server cannot continue")?;
         anyhow::bail!("the API server ended unasked; the pods go on: start the engine again")
     }
 
@@ -89,7 +89,7 @@ impl Serving {
 /// Waits for a server that has been told to stop.
 pub async fn wait_for(server: JoinHandle<std::io::Result<()>>) {
     if !server.is_finished() && server.await.is_err() {
-        tracing::warn!("the API server failed inside while it stopped");
+        tracing::warn!("failed to stop the API server: its task panicked");
     }
 }
 
@@ -150,7 +150,7 @@ async fn prune_events(front: Front, stopped: impl Future<Output = ()>) {
             }
         };
         if let Err(error) = gone.await {
-            tracing::warn!(%error, "take expired events away");
+            tracing::warn!(%error, "failed to delete expired events");
             front.api().reread_expiry();
             // they are due: without this it would ask in a circle
             tokio::time::sleep(EXPIRY_LOOK).await;

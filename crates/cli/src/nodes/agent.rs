@@ -122,7 +122,7 @@ impl Agent {
             .await;
         self.line.abort();
         if let Err(error) = remove_socket(&self.socket) {
-            tracing::warn!("{error:#}");
+            tracing::warn!("failed to remove the agent's socket: {error:#}");
         }
         match ending {
             Ending::EndPods => node::take_away(self.network, &self.runtime).await,

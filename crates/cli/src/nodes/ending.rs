@@ -22,13 +22,13 @@ use crate::engine::node::{self, Errand, NodeStart};
 /// the log, and the others are ended all the same.
 pub async fn end_all(folder: &Folder, ending: Ending, client: &Client, clock: SystemClock) {
     let nodes = folder.list().unwrap_or_else(|error| {
-        tracing::warn!("look for further nodes: {error:#}");
+        tracing::warn!("failed to list further nodes: {error:#}");
         Vec::new()
     });
     let ends = nodes.into_iter().map(|node| async move {
         let name = node.file.name.clone();
         if let Err(error) = end(node, ending, client, clock).await {
-            tracing::warn!(node = name, "end a node: {error:#}");
+            tracing::warn!(node = name, "failed to end a node: {error:#}");
         }
     });
     futures::future::join_all(ends).await;

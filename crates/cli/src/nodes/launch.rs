@@ -61,7 +61,7 @@ pub fn launch_one_more(
     if let Err(error) = started {
         // told, and no more: the answer is why the node did not start
         if let Err(left) = take_back(&node) {
-            tracing::warn!(node = name, "take away a node that did not start: {left:#}");
+            tracing::warn!(node = name, "failed to remove a node that did not start: {left:#}");
         }
         return Err(error.context(format!("start node {name}")));
     }
@@ -119,7 +119,7 @@ pub(super) const KUBECONFIG: &str = "kubeconfig";
 fn reap(name: String, mut child: std::process::Child) -> anyhow::Result<()> {
     let wait = move || match child.wait() {
         Ok(status) => tracing::info!(node = name, %status, "a node's agent ended"),
-        Err(error) => tracing::warn!(node = name, %error, "wait for a node's agent"),
+        Err(error) => tracing::warn!(node = name, %error, "failed to wait for a node's agent"),
     };
     let thread = std::thread::Builder::new().name("node-reaper".to_owned()).spawn(wait);
     thread.map(drop).context("start the thread that waits for a node's agent")

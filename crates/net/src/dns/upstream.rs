@@ -80,7 +80,7 @@ impl Upstream {
                 addresses.filter(|address| *address != self.own).take(NAMESERVERS_MAX).collect()
             }
             Err(error) => {
-                tracing::warn!(%error, "the node's resolvers are not known");
+                tracing::warn!(%error, "failed to read the node's resolvers");
                 Vec::new()
             }
         };

@@ -110,7 +110,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
                 Ok(Round::Quiet) => {}
                 Err(error) => {
                     let (node, error) = (&self.node.name, error.chain());
-                    tracing::warn!(node, error, "what is left on the node cannot be looked at");
+                    tracing::warn!(node, error, "failed to read the node's memory and disk usage");
                 }
             }
             tokio::time::sleep(self.policy.monitoring_period.to_std()).await;
@@ -202,7 +202,10 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         // an error is what is waited for: the other end is gone
         let all = futures::future::join_all(ends);
         if tokio::time::timeout(longest, all).await.is_err() {
-            tracing::warn!(node = self.node.name, "an evicted pod takes long to end");
+            tracing::warn!(
+                node = self.node.name,
+                "failed to end an evicted pod within its grace period"
+            );
         }
     }
 

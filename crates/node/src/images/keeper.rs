@@ -91,7 +91,7 @@ async fn run<R: Runtime, N: PodNetwork>(
             tracing::warn!(
                 node = node.name,
                 error = error.chain(),
-                "the images cannot be looked after"
+                "failed to collect unused images"
             );
         }
         drop(wanted);
@@ -160,7 +160,7 @@ async fn remove<R: Runtime, N: PodNetwork>(
                     node = node.name,
                     image = id,
                     error = error.chain(),
-                    "an image is left"
+                    "failed to remove an image"
                 );
             }
         }

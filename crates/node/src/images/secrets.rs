@@ -38,7 +38,7 @@ fn keyring(reference: &ObjectRef, secret: &Secret) -> Option<Keyring> {
     match read {
         Ok(keyring) => Some(keyring),
         Err(error) => {
-            tracing::warn!(secret = %reference, namespace = reference.namespace, %error, "a pull secret cannot be used");
+            tracing::warn!(secret = %reference, namespace = reference.namespace, %error, "failed to read a pull secret");
             None
         }
     }

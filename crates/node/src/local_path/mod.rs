@@ -114,7 +114,7 @@ impl Provisioner {
             };
             for job in due {
                 if let Err(error) = self.work(&job).await {
-                    tracing::warn!(?job, %error, "a volume waits; trying again");
+                    tracing::warn!(?job, %error, "failed to provision a volume; trying again");
                     retry_at = Instant::now() + RETRY_AFTER;
                     failed.insert(job);
                 }

@@ -27,7 +27,7 @@ pub fn prune(folder: &Path, current: ContainerAttempt) {
         if attempt.0 < oldest
             && let Err(error) = remove_tree(&path)
         {
-            tracing::warn!(path = %path.display(), %error, "an old log is left");
+            tracing::warn!(path = %path.display(), %error, "failed to remove an old log");
         }
     }
 }

@@ -169,7 +169,7 @@ impl Reading {
 
     async fn next_chunk(&mut self) -> io::Result<Chunk> {
         let Some(mut reader) = self.reader.take() else {
-            return Err(io::Error::other("the log reader failed inside"));
+            return Err(io::Error::other("the log reader panicked"));
         };
         let (reader, chunk) = blocking(move || {
             let chunk = reader.next_chunk();

@@ -66,7 +66,7 @@ impl ClaimReader {
             looked.await.unwrap_or_default()
         };
         tokio::time::timeout(WAIT, look).await.unwrap_or_else(|_elapsed| {
-            tracing::warn!("the file systems of claimed volumes do not answer");
+            tracing::warn!("failed to read the usage of claimed volumes in time");
             Vec::new()
         })
     }

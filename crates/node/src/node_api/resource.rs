@@ -16,7 +16,7 @@ pub(super) fn text(usage: Result<NodeUsage, RuntimeError>) -> Text {
             0.0
         }
         Err(error) => {
-            tracing::warn!(error = error.chain(), "the node's figures cannot be read");
+            tracing::warn!(error = error.chain(), "failed to read the node's usage");
             1.0
         }
     };

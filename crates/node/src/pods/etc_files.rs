@@ -139,7 +139,7 @@ fn host_hosts() -> Result<String, EtcFileError> {
         Ok(_) | Err(_) => {}
     }
     if bytes.len() > HOST_HOSTS_MAX_BYTES {
-        tracing::warn!("a pod on the node's network gets a part of {PATH} only: it is very long");
+        tracing::warn!("failed to give a host-network pod all of {PATH}: it is too long");
     }
     // Its comments may be in any encoding.
     Ok(String::from_utf8_lossy(&bytes).into_owned())

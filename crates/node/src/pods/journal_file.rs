@@ -52,7 +52,7 @@ impl JournalFile {
         let bytes = durable::read(&self.path)?;
         let last = last_whole(&bytes);
         if last.is_none() && !bytes.is_empty() {
-            tracing::warn!(path = %self.path.display(), "what an earlier agent kept is damaged; going on without");
+            tracing::warn!(path = %self.path.display(), "ignored a damaged journal of an earlier agent");
         }
         last
     }
@@ -120,7 +120,7 @@ impl BackgroundSync {
                 Err(_) => Ok(()), // removed meanwhile: the pod is over
             });
             if let Ok(Err(error)) = synced.await {
-                tracing::warn!(%error, "a journal may not survive a power loss");
+                tracing::warn!(%error, "failed to sync a journal's folder: the journal may not survive a power loss");
             }
         });
     }

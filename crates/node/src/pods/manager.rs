@@ -241,7 +241,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 let uid = PodUid(pod.metadata.uid.clone().unwrap_or_default());
                 self.pod_gone(&uid, Loss::Deleted);
             }
-            Err(error) => tracing::warn!(%error, "the watch of pods failed; it is retried"),
+            Err(error) => tracing::warn!(%error, "failed to watch pods; trying again"),
         }
     }
 
@@ -330,7 +330,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             match removed {
                 Ok(()) => node.users.forget_all(nobodys.difference(&left), &node.dirs),
                 Err(error) => {
-                    tracing::error!(%error, "removing what an earlier agent left failed inside");
+                    tracing::error!(%error, "failed to remove what an earlier agent left: the task panicked");
                 }
             }
         });
@@ -421,7 +421,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let wait = WORKER_RETRY_MIN
             .saturating_mul(2_u32.saturating_pow(handle.failures.saturating_sub(1)))
             .min(WORKER_RETRY_MAX);
-        tracing::error!(pod = %handle.pod_ref, %error, ?wait, "the worker of a pod failed inside; the pod is taken up anew");
+        tracing::error!(pod = %handle.pod_ref, %error, ?wait, "restarted the worker of a pod: its task panicked");
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
         let (node, pod_ref) = (self.node.clone(), handle.pod_ref.clone());
         let updates = handle.updates.subscribe();
@@ -429,7 +429,10 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let task = self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
             let found = node.runtime.snapshot().await.unwrap_or_else(|error| {
-                tracing::error!(error = error.chain(), "the runtime cannot say what runs");
+                tracing::error!(
+                    error = error.chain(),
+                    "failed to list the sandboxes of the runtime"
+                );
                 Vec::new()
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();

@@ -100,7 +100,7 @@ impl Recorder {
         let at = self.clock.now();
         let occurrence = Occurrence { about, severity, reason: reason.to_owned(), message, at };
         if let Err(error) = self.queue.try_send(occurrence) {
-            tracing::warn!(reason, %error, "an event is dropped: the recorder is behind");
+            tracing::warn!(reason, %error, "dropped an event: the recorder is behind");
         }
     }
 }
@@ -230,7 +230,7 @@ async fn write_event(client: Client, source: EventSource, record: Record, reason
         tokio::time::sleep(wait).await;
         wait *= 4;
     }
-    tracing::warn!(event = record.name, "an event could not be recorded");
+    tracing::warn!(event = record.name, "failed to record an event");
     Wrote::GaveUp
 }
 

@@ -62,13 +62,13 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
         if let Err(error) = node.runtime.remove_sandbox(&sandbox.key).await {
             tracing::warn!(
                 error = error.chain(),
-                "an orphaned sandbox is left; tried again at the next start"
+                "failed to remove an orphaned sandbox; trying again at the next start"
             );
             left.insert(sandbox.key.pod.uid);
             continue;
         }
         if let Err(error) = node.network.detach(&sandbox.id).await {
-            tracing::warn!(%error, "an orphaned sandbox's address is left; tried again at the next start");
+            tracing::warn!(%error, "failed to release the address of an orphaned sandbox; trying again at the next start");
         }
     }
     left
@@ -109,7 +109,7 @@ pub(crate) fn remove_leftovers(leftovers: &Leftovers) {
         match unmount_volumes(dirs, Contents::Discard) {
             Ok(()) => remove(dirs.root()),
             Err(error) => {
-                tracing::warn!(path = %dirs.root().display(), %error, "volumes of a pod that nobody knows are left");
+                tracing::warn!(path = %dirs.root().display(), %error, "failed to remove the volumes of an unknown pod");
             }
         }
     }
@@ -131,7 +131,7 @@ pub(crate) fn remove_logs(dirs: &PodDirs) {
 
 fn remove(path: &std::path::Path) {
     if let Err(error) = remove_tree(path) {
-        tracing::warn!(path = %path.display(), %error, "cannot remove what an ended pod left; tried again at the next start");
+        tracing::warn!(path = %path.display(), %error, "failed to remove what an ended pod left; trying again at the next start");
     }
 }
 

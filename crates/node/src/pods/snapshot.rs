@@ -64,7 +64,7 @@ async fn seen_addresses<R: Runtime, N: PodNetwork>(
             ips
         }
         Err(error) => {
-            tracing::warn!(pod = %sandbox.key.pod, %error, "cannot ask for the addresses of a running sandbox; using those in its status");
+            tracing::warn!(pod = %sandbox.key.pod, %error, "failed to read the addresses of a running sandbox; using those in its status");
             status_addresses(pod)
         }
     }
@@ -79,7 +79,7 @@ async fn open_ports_again<R: Runtime, N: PodNetwork>(
     ips: &[IpAddr],
 ) {
     let Some(lost) = network::reopen_ports(node, pod, sandbox, ips).await else { return };
-    tracing::warn!(pod = pod.metadata.name, lost, "a running pod has lost its ports of the node");
+    tracing::warn!(pod = pod.metadata.name, lost, "failed to reopen a running pod's host ports");
     if let Some(pod) = pod_ref(pod) {
         let message = format!("lost a port of the node, and gets it when it is free: {lost}");
         let (severity, reason) = (Severity::Warning, FAILED_SYNC);

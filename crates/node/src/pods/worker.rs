@@ -236,7 +236,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             .map_err(|e| e.to_string())
             .and_then(|()| write_json(&path, self.pod.as_ref()).map_err(|e| causes(&e)))
         {
-            tracing::warn!(pod = %self.pod_ref, error, "cannot keep the pod's spec beside its journal");
+            tracing::warn!(pod = %self.pod_ref, error, "failed to write the pod's spec beside its journal");
         }
     }
 
@@ -365,7 +365,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             };
             let result = performed.unwrap_or_else(|_| {
                 // the panic hook has told where; the pod retries, and no other pod is touched
-                let message = "the node agent failed inside; see its log".to_owned();
+                let message = "the node agent panicked; its log has the cause".to_owned();
                 Err(ActionError { kind: ActionErrorKind::Other, message })
             });
             (id, result)
@@ -394,12 +394,12 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             }
             // the next agent goes on from what stands on disk, and does not know how the containers ended
             Err(error) if self.mode == Mode::NodeStopping => {
-                tracing::warn!(pod = %self.pod_ref, error = causes(&error), "how the containers ended cannot be written");
+                tracing::warn!(pod = %self.pod_ref, error = causes(&error), "failed to persist container exit states");
                 self.core.go_on();
             }
             Err(error) => {
                 let error = causes(&error);
-                tracing::warn!(pod = %self.pod_ref, error, "the journal cannot be written; the pod waits");
+                tracing::warn!(pod = %self.pod_ref, error, "failed to write the journal; the pod waits");
                 self.core.hold_up();
             }
         }

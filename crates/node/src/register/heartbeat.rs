@@ -151,7 +151,7 @@ impl Beat {
                     period
                 }
                 Err(error) => {
-                    tracing::warn!(node = self.config.name, %error, "heartbeat failed; trying again");
+                    tracing::warn!(node = self.config.name, %error, "failed to send the heartbeat; trying again");
                     RETRY.min(period)
                 }
             };

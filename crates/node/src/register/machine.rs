@@ -37,7 +37,7 @@ impl MachineFacts {
                     capacity.insert(name.clone(), amount);
                 }
                 Err(error) => {
-                    tracing::warn!(resource = name, amount, %error, "this capacity is not a quantity; the machine's own is used");
+                    tracing::warn!(resource = name, amount, %error, "ignored a capacity that is not a quantity; using the machine's own");
                 }
             }
         }

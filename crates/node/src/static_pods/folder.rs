@@ -288,7 +288,7 @@ impl Folder {
 }
 
 fn tell(recorder: &Recorder, node: &str, message: String) {
-    tracing::warn!("{message}");
+    tracing::warn!("failed to read static pods: {message}");
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),

@@ -143,7 +143,7 @@ impl Keeping {
         match api.create(&PostParams::default(), &mirror).await {
             Ok(_) => Ok(()),
             Err(error) => {
-                tracing::warn!(pod = %format!("{namespace}/{name}"), %error, "the API does not take the mirror of a static pod; trying again");
+                tracing::warn!(pod = %format!("{namespace}/{name}"), %error, "failed to write the mirror of a static pod; trying again");
                 Err(Refused)
             }
         }

@@ -68,7 +68,7 @@ fn socket_inside(namespace: File, family: AddressFamily) -> io::Result<OwnedFd> 
     // It takes microseconds.
     match thread.join() {
         Ok(socket) => Ok(socket?),
-        Err(_panic) => Err(io::Error::other("the thread for a pod's socket failed inside")),
+        Err(_panic) => Err(io::Error::other("the thread for a pod's socket panicked")),
     }
 }
 

@@ -69,7 +69,9 @@ impl PodUsers {
         match durable::remove(&dirs.users()) {
             Ok(()) => self.ranges().release(&pod.uid),
             // It stays the pod's: the next agent would take it for that, too.
-            Err(error) => tracing::warn!(%pod, %error, "the user ids of an ended pod stay given"),
+            Err(error) => {
+                tracing::warn!(%pod, %error, "failed to release the user ids of an ended pod")
+            }
         }
     }
 

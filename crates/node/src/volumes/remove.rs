@@ -37,7 +37,7 @@ pub(crate) fn sweep(path: &Path) {
     let Ok(entries) = std::fs::read_dir(path) else { return };
     for entry in entries.flatten() {
         if let Err(error) = remove_tree(&entry.path()) {
-            tracing::warn!(path = %entry.path().display(), %error, "cannot delete what a pod left; tried again at the next start");
+            tracing::warn!(path = %entry.path().display(), %error, "failed to delete what a pod left; trying again at the next start");
         }
     }
 }

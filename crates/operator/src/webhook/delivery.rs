@@ -111,7 +111,7 @@ impl Webhook {
                     // a token may stand in the path
                     let host = self.url.host().unwrap_or_default();
                     let pod = format!("{}/{}", errand.notice.namespace, errand.notice.pod);
-                    tracing::warn!(host, pod, %error, "the webhook did not take the news of an exhausted ladder; it is told again later");
+                    tracing::warn!(host, pod, %error, "failed to deliver the notice of an exhausted ladder; trying again later");
                     return Told::Again(Step::Post);
                 }
             }
@@ -177,7 +177,7 @@ async fn note(client: &Client, ledger: &LedgerRef, notice: &Notice) -> Told {
         // it is gone, or another one of its name: nobody will be told of it again
         Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => Told::Done,
         Err(error) => {
-            tracing::warn!(ledger = ledger.name, %error, "note that a ladder's exhaustion was told");
+            tracing::warn!(ledger = ledger.name, %error, "failed to record that a notice was delivered");
             Told::Again(Step::Note)
         }
     }

@@ -68,12 +68,12 @@ impl Messenger {
                 event = events.next() => match event {
                     None => return,
                     Some(Ok(event)) => self.see(event),
-                    Some(Err(error)) => tracing::warn!(%error, "watch ledgers for the webhook"),
+                    Some(Err(error)) => tracing::warn!(%error, "failed to watch ledgers for the webhook"),
                 },
                 Some(done) = under_way.join_next() => match done {
                     Ok((errand, told)) => self.outbox.settle(&errand, told, (self.clock)()),
                     // a send does not panic; if it does, its notice is found again by the next start
-                    Err(error) => tracing::error!(%error, "a notice failed inside"),
+                    Err(error) => tracing::error!(%error, "failed to send a notice: the task panicked"),
                 },
                 () = wait => {}
             }

@@ -76,7 +76,7 @@ pub(crate) async fn dial(
             | Err(CallError::Refused(_)) => return None,
             Err(CallError::Silent(_)) => {
                 let pod = &sandbox.key.pod;
-                tracing::warn!(%pod, "a shim does not answer: its sandbox is taken for dead");
+                tracing::warn!(%pod, "lost a shim that does not answer; its sandbox counts as dead");
                 return None;
             }
         }
@@ -128,7 +128,7 @@ async fn dial_again(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
     let (owned, key) = (shared.clone(), sandbox.key.clone());
     let killed = blocking(move || owned.cgroups.kill_sandbox(&key)).await;
     if let Err(error) = killed {
-        tracing::warn!(%error, pod = %sandbox.key.pod, "what a dead shim left could not be killed");
+        tracing::warn!(%error, pod = %sandbox.key.pod, "failed to kill what a dead shim left");
     }
     sandbox.note_death(shared.now());
 }

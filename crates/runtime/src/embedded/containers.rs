@@ -194,7 +194,7 @@ fn identified(home: &Home, record: ContainerRecord, prepared: Answer) -> Created
     let line = Line::Made { slot: home.slot.clone(), record: record.clone() };
     if let Err(error) = home.sandbox.record(&line) {
         let slot = &home.slot;
-        tracing::warn!(%error, slot, "the user of a container could not be written down");
+        tracing::warn!(%error, slot, "failed to record the user of a container");
     }
     home.sandbox.identify(&home.slot, record.user.clone());
     record.created()
@@ -450,7 +450,7 @@ pub(crate) fn clear(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, slot: &str) {
     };
     let forgotten = removed.and_then(|()| sandbox.record(&Line::Gone { slot: slot.to_owned() }));
     if let Err(error) = forgotten {
-        tracing::warn!(%error, path = %path.display(), "a record could not be removed");
+        tracing::warn!(%error, path = %path.display(), "failed to remove a container's record");
     }
     sandbox.forget(slot);
     janitor::retire_container(shared, sandbox, slot, root);

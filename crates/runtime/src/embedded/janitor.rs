@@ -34,7 +34,7 @@ pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
         let shared = owned;
         reap_shim(&sandbox);
         if let Err(error) = end_now(&shared, &sandbox) {
-            tracing::warn!(%error, pod = %sandbox.key.pod, "a sandbox's remains could not be moved");
+            tracing::warn!(%error, pod = %sandbox.key.pod, "failed to move a sandbox's remains to the trash");
         }
         empty_trash(&shared);
         let (key, held) = (sandbox.key.clone(), Arc::downgrade(&shared));
@@ -67,7 +67,7 @@ fn remove_cgroups(shared: &Shared, key: &SandboxKey, pace: Pace) {
         if sandboxes.contains_key(key) { Ok(()) } else { shared.cgroups.remove_sandbox(key) }
     });
     if let Err(error) = removed {
-        tracing::warn!(%error, pod = %key.pod, "a sandbox's cgroup stays");
+        tracing::warn!(%error, pod = %key.pod, "failed to remove a sandbox's cgroup");
     }
 }
 
@@ -83,7 +83,7 @@ fn reap_shim(sandbox: &Sandbox) {
         // It has ended by itself after a shutdown; a stopped or stuck one needs this.
         let ended = child.kill().and_then(|()| child.wait());
         if let Err(error) = ended {
-            tracing::warn!(%error, pod = %sandbox.key.pod, "a shim could not be reaped");
+            tracing::warn!(%error, pod = %sandbox.key.pod, "failed to reap a shim");
         }
         return;
     }
@@ -122,7 +122,7 @@ pub(crate) fn retire_root(shared: &Arc<Shared>, sandbox: &Sandbox, root: Option<
     if let Some(root) = root.map(|name| sandbox.roots.dir().join(name))
         && let Err(error) = trash::take(&shared.layout, &root)
     {
-        tracing::warn!(%error, path = %root.display(), "a container's root could not be moved");
+        tracing::warn!(%error, path = %root.display(), "failed to move a container's rootfs to the trash");
     }
     empty_trash(shared);
 }
@@ -140,7 +140,7 @@ fn remove_cgroup(shared: &Shared, sandbox: &Sandbox, slot: &str, pace: Pace) {
     }
     let removed = patiently(|| shared.cgroups.remove_container(&sandbox.key, slot));
     if let Err(error) = removed {
-        tracing::warn!(%error, pod = %sandbox.key.pod, slot, "a container's cgroup stays");
+        tracing::warn!(%error, pod = %sandbox.key.pod, slot, "failed to remove a container's cgroup");
     }
     sandbox.forget(slot); // with its gate
 }

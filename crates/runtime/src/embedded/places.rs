@@ -42,7 +42,7 @@ impl Places {
             match layout::make_private_dir(dir).and_then(|()| layer.make(&root)) {
                 Ok(()) => Some((layer, root)),
                 Err(error) => {
-                    tracing::warn!(%error, path = %root.display(), "make the mount points of containers");
+                    tracing::warn!(%error, path = %root.display(), "failed to make the mount points of containers");
                     None
                 }
             }

@@ -35,7 +35,7 @@ fn without_folder(shared: &Shared) -> Vec<Unclaimed> {
     let taken = strays.filter_map(|id| match spares::take_away(shared, &id) {
         Ok(unclaimed) => unclaimed,
         Err(error) => {
-            tracing::warn!(%error, id, "a dead shim's socket stays");
+            tracing::warn!(%error, id, "failed to remove a dead shim's socket");
             None
         }
     });
@@ -143,7 +143,7 @@ async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[Conta
             None => {
                 let removed = contact::ask(link, Request::Remove { slot: slot.clone() }).await;
                 if let Err(error) = removed {
-                    tracing::warn!(%error, slot, "an unfinished container could not be removed");
+                    tracing::warn!(%error, slot, "failed to remove an unfinished container");
                 }
                 containers::clear(shared, &found.sandbox, slot);
             }
@@ -161,7 +161,7 @@ fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {
         if before.as_ref() != Some(&phase)
             && let Err(error) = records::write_phase(&path, &phase)
         {
-            tracing::warn!(%error, path = %path.display(), "an end could not be written down");
+            tracing::warn!(%error, path = %path.display(), "failed to record a container's exit");
         }
         found.sandbox.insert(slot, record.clone(), phase);
     }
@@ -181,7 +181,7 @@ fn clear_strays(shared: &Arc<Shared>, unclaimed: Vec<Unclaimed>) {
                 .kill_stray(&stray)
                 .and_then(|()| janitor::patiently(|| shared.cgroups.remove_stray(&stray)));
             if let Err(error) = removed {
-                tracing::warn!(%error, "a cgroup of an earlier engine stays");
+                tracing::warn!(%error, "failed to remove a cgroup of an earlier engine");
             }
         }
         trash::empty(&shared.layout);

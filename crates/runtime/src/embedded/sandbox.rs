@@ -423,7 +423,7 @@ impl Sandbox {
                 ends.push(exited(&container.record, exit));
             }
             if let Err(error) = records::write_phase(&path, &container.phase) {
-                tracing::warn!(%error, path = %path.display(), "an end could not be written down");
+                tracing::warn!(%error, path = %path.display(), "failed to record a container's exit");
             }
         }
         drop(inner);

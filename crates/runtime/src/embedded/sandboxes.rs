@@ -42,7 +42,7 @@ pub(crate) async fn run(
         Err(cause) => {
             // Before the next one of this key is made.
             if let Err(error) = sandbox.disown() {
-                tracing::warn!(%error, pod = %spec.key.pod, "records of half a sandbox stay");
+                tracing::warn!(%error, pod = %spec.key.pod, "failed to remove the records of an unfinished sandbox");
             }
             shared.sandboxes().remove(&spec.key);
             sandbox.begin_removal();
@@ -194,7 +194,7 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &SandboxKey) -> Result<(),
             Err(error @ CallError::Refused(_)) => return Err(failed(key, OPERATION, error)),
             // Stopped, or stuck: its containers are bound to die with it.
             Err(CallError::Silent(_)) => {
-                tracing::warn!(pod = %key.pod, "a shim does not answer and is killed")
+                tracing::warn!(pod = %key.pod, "lost a shim that does not answer; killing it")
             }
         }
     }

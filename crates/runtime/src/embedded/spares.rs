@@ -67,8 +67,10 @@ impl Spares {
             match spare.child.try_wait() {
                 Ok(None) => return Some(spare),
                 // Its folder is found without a record by the next agent.
-                Ok(Some(status)) => tracing::warn!(%status, id = spare.id, "a spare sandbox died"),
-                Err(error) => tracing::warn!(%error, id = spare.id, "a spare sandbox is lost"),
+                Ok(Some(status)) => {
+                    tracing::warn!(%status, id = spare.id, "lost a spare sandbox: it died")
+                }
+                Err(error) => tracing::warn!(%error, id = spare.id, "lost a spare sandbox"),
             }
         }
         None
@@ -129,7 +131,7 @@ pub(crate) async fn end_all(shared: &Arc<Shared>) {
         blocking(move || {
             let mut child = spare.child;
             if let Err(error) = child.kill().and_then(|()| child.wait()) {
-                tracing::warn!(%error, id = spare.id, "a spare sandbox could not be reaped");
+                tracing::warn!(%error, id = spare.id, "failed to reap a spare sandbox");
             }
             clear(&owned, &spare.id);
         })
@@ -158,7 +160,7 @@ impl Unclaimed {
     pub(crate) fn end(self) {
         if let Err(error) = shut_down(self.shim) {
             let id = self.id;
-            tracing::warn!(%error, id, "a spare sandbox of an earlier agent does not end");
+            tracing::warn!(%error, id, "failed to end a spare sandbox of an earlier agent");
         }
     }
 }
@@ -178,7 +180,7 @@ fn clear(shared: &Shared, id: &str) {
     let socket = Socket { run: shared.layout.run(), name: id };
     let moved = trash::take(&shared.layout, &shared.layout.sandbox_dir(id));
     if let Err(error) = moved.and_then(|()| socket.remove()) {
-        tracing::warn!(%error, id, "what is left of a spare sandbox stays");
+        tracing::warn!(%error, id, "failed to remove what a spare sandbox left");
     }
     trash::empty(&shared.layout);
 }

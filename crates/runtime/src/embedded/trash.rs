@@ -32,7 +32,7 @@ pub(crate) fn empty(layout: &Layout) {
             // Another thread is at it, too.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(%error, path = %entry.path().display(), "trash could not be deleted");
+                tracing::warn!(%error, path = %entry.path().display(), "failed to delete trash");
             }
         }
     }

@@ -58,7 +58,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             }
             Err(error) => {
                 let container = container.name.as_str();
-                tracing::warn!(pod = %self.pod_ref, container, ?hook, %error, "hook failed");
+                tracing::warn!(pod = %self.pod_ref, container, ?hook, %error, "failed to run a hook");
                 Err(other(error.to_string()))
             }
         }

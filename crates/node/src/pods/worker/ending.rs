@@ -63,7 +63,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     async fn blocking(&mut self, work: impl FnOnce() + Send + 'static) {
         if let Err(error) = tokio::task::spawn_blocking(work).await {
-            tracing::warn!(pod = %self.pod_ref, %error, "folders of an ended pod are left");
+            tracing::warn!(pod = %self.pod_ref, %error, "failed to remove the folders of an ended pod");
         }
     }
 
@@ -78,7 +78,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         if !self.awaited.is_empty()
             && let Err(error) = swept.await
         {
-            tracing::warn!(pod = %self.pod_ref, %error, "what an ended pod has written is left");
+            tracing::warn!(pod = %self.pod_ref, %error, "failed to delete what an ended pod wrote");
         }
     }
 
@@ -94,10 +94,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             match unmounted.await {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => {
-                    tracing::warn!(pod = %self.pod_ref, error, "cannot take volumes away; trying again");
+                    tracing::warn!(pod = %self.pod_ref, error, "failed to unmount volumes; trying again");
                 }
                 Err(error) => {
-                    tracing::warn!(pod = %self.pod_ref, %error, "cannot take volumes away")
+                    tracing::warn!(pod = %self.pod_ref, %error, "failed to unmount volumes")
                 }
             }
             tokio::time::sleep(wait).await;
@@ -108,7 +108,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     fn forget_journal(&self) {
         for path in [self.dirs.journal(), self.dirs.pod()] {
             if let Err(error) = durable::remove(&path) {
-                tracing::warn!(pod = %self.pod_ref, %error, "the journal of an ended pod is left");
+                tracing::warn!(pod = %self.pod_ref, %error, "failed to remove the journal of an ended pod");
             }
         }
     }

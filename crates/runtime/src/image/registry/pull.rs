@@ -166,7 +166,7 @@ impl Pull<'_> {
     async fn sweep(&self) {
         let store = self.store.clone();
         if let Err(error) = self.blocking(move || store.sweep_after_pull()).await {
-            tracing::warn!(%error, "layers of a failed pull are left for the next sweep");
+            tracing::warn!(%error, "failed to remove the layers of a failed pull; the next sweep removes them");
         }
     }
 
