@@ -1,0 +1,16 @@
+//! The API as clients meet it: kubectl, helm, identities, our kinds, cluster DNS.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cluster_dns;
+mod helm;
+mod identity;
+mod kubectl;
+mod own_kinds;

@@ -1,0 +1,75 @@
+//! Ports of the node that lead to pods, with real containers.
+use std::net::TcpListener;
+
+use crate::support::ports::answers;
+use crate::support::{Engine, free_port, text};
+
+fn server(name: &str, ports: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  nodeName: $NODE
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: server
+    image: localhost/demo
+    args: [server, --port, '8080']
+    ports: [{ports}]
+    readinessProbe: {{httpGet: {{port: 8080}}, periodSeconds: 1}}
+"
+    )
+}
+
+fn restart(engine: &Engine, rung: &str, time: u8) {
+    let output = engine.rekindle(&["restart", "pod/web", "--rung", rung, "--wait"]);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    engine.wait_for("pod/web", ".status.containerStatuses[0].restartCount", &time.to_string());
+    engine.wait_ready("web");
+}
+
+#[test]
+fn a_port_of_the_node_leads_to_its_pod_whatever_is_restarted_and_is_free_when_it_ends() {
+    let (everywhere, local) = (free_port(), free_port());
+    let mut engine = Engine::start();
+    let node = engine.kubectl(&["get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"]);
+    let on_node = |manifest: String| manifest.replace("$NODE", &node);
+    let ports = format!(
+        "{{containerPort: 8080, hostPort: {everywhere}}}, {{containerPort: 8080, protocol: TCP, name: local, hostPort: {local}, hostIP: 127.0.0.1}}"
+    );
+    let output = engine.try_kubectl(&["apply", "-f", "-"], &on_node(server("web", &ports)));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("not enforced"), "{}", text(&output.stderr));
+    engine.wait_ready("web");
+    let host_ip = engine.get("pod/web")["status"]["hostIP"].as_str().unwrap().to_owned();
+    assert!(answers("127.0.0.1", everywhere) && answers(&host_ip, everywhere));
+    assert!(answers("127.0.0.1", local));
+    assert!(!answers(&host_ip, local), "hostIP names the loopback only");
+
+    // no rung needs the port anew, and the new sandbox is where it leads
+    let address = engine.get("pod/web")["status"]["podIP"].clone();
+    restart(&engine, "pod", 1);
+    assert_ne!(engine.get("pod/web")["status"]["podIP"], address);
+    assert!(answers("127.0.0.1", everywhere) && answers("127.0.0.1", local));
+
+    // whoever has the port keeps it, and who wants it is told
+    let wanted = format!("{{containerPort: 8080, hostPort: {everywhere}}}");
+    engine.apply(&on_node(server("late", &wanted)));
+    let told = format!("open port {everywhere} of the node for TCP at 0.0.0.0");
+    engine.wait_for_event("late", "FailedCreatePodSandBox", &told);
+    engine.kubectl(&["delete", "pod", "late", "--now"]);
+    assert!(answers("127.0.0.1", everywhere));
+
+    engine.kill();
+    assert!(!answers("127.0.0.1", everywhere), "the engine carries the bytes");
+    engine.launch(&[]);
+    restart(&engine, "container", 2);
+    assert!(answers("127.0.0.1", everywhere) && answers("127.0.0.1", local));
+
+    engine.kubectl(&["delete", "pod", "web"]);
+    for port in [everywhere, local] {
+        TcpListener::bind(("127.0.0.1", port)).unwrap_or_else(|e| panic!("port {port}: {e}"));
+    }
+}

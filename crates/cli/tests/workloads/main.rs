@@ -1,0 +1,23 @@
+//! Controllers on real containers: workloads, budgets, evictions, scheduling, leaders, volumes that are claimed.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cron_jobs;
+mod daemon_sets;
+mod deployments;
+mod disruption;
+mod endpoints;
+mod eviction;
+mod jobs;
+mod leaders;
+mod scenarios_of_workloads;
+mod scheduling;
+mod stateful_sets;
+mod storage;
