@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use super::budget::WorkBudget;
-use super::order::{Order, Places};
+use super::order::{EntryPlaces, Order};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -71,7 +71,7 @@ pub(super) fn delete_from_list(
         PatchError::DoesNotFit(format!("{DELETE_FROM_LIST}{field} must be a list"))
     })?;
     if let Some(Value::Array(items)) = object.get_mut(field) {
-        let gone = Places::new(None, gone, budget)?;
+        let gone = EntryPlaces::new(None, gone, budget)?;
         for item in &*items {
             budget.measure(item, "merging lists")?;
         }

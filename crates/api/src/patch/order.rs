@@ -33,12 +33,12 @@ impl<'a> Order<'a> {
 }
 
 /// Where each entry of a list stands. Of several that are the same, the first counts.
-pub(super) struct Places<'a> {
+pub(super) struct EntryPlaces<'a> {
     by: Option<ListMerge>,
     by_key: BTreeMap<ValueKey<Cow<'a, Value>>, usize>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> EntryPlaces<'a> {
     /// The places in a list whose entries merge in this way. Those without the merge key have none.
     pub(super) fn new(
         by: Option<ListMerge>,
@@ -56,14 +56,17 @@ impl<'a> Places<'a> {
     }
 
     /// The same, apart from the list, which may change then.
-    pub(super) fn into_owned(self, budget: &mut WorkBudget) -> Result<Places<'static>, PatchError> {
+    pub(super) fn into_owned(
+        self,
+        budget: &mut WorkBudget,
+    ) -> Result<EntryPlaces<'static>, PatchError> {
         let mut by_key = BTreeMap::new();
         for (ValueKey(key), index) in self.by_key {
             let extent = budget.measure(&key, MERGING)?;
             budget.spend_copy(extent, MERGING)?;
             by_key.insert(ValueKey(Cow::Owned(key.into_owned())), index);
         }
-        Ok(Places { by: self.by, by_key })
+        Ok(EntryPlaces { by: self.by, by_key })
     }
 
     /// The place of an entry, if the list has one that is the same.
@@ -83,7 +86,11 @@ fn key_in(by: Option<ListMerge>, item: &Value) -> Option<&Value> {
 
 /// Puts entries that the client knows into its order, and those that only the server knows between them where they stood
 /// before: a server-only entry comes before the first known one that it used to precede.
-pub(super) fn in_order(merged: Vec<Value>, wanted: &Places<'_>, old: &Places<'_>) -> Vec<Value> {
+pub(super) fn in_order(
+    merged: Vec<Value>,
+    wanted: &EntryPlaces<'_>,
+    old: &EntryPlaces<'_>,
+) -> Vec<Value> {
     let mut known: Vec<(usize, Option<usize>, Value)> = Vec::new();
     let mut unknown: Vec<(Option<usize>, Value)> = Vec::new();
     for item in merged {

@@ -13,7 +13,7 @@ use super::directives::{
     order_of, retain_keys, without_directives,
 };
 use super::merge_keys::{ListMerge, merge_field};
-use super::order::{Order, Places, in_order};
+use super::order::{EntryPlaces, Order, in_order};
 use super::value_key::ValueKey;
 
 /// The object after the patch.
@@ -73,8 +73,8 @@ fn merge_objects(
         }
         if let Some(Value::Array(old)) = object.remove(field) {
             let by = merge_field(schema, field).and_then(|field| field.list);
-            let wanted = Places::new(by, order_of(patch, field)?.or_of(&[]), budget)?;
-            let places = Places::new(by, &old, budget)?.into_owned(budget)?;
+            let wanted = EntryPlaces::new(by, order_of(patch, field)?.or_of(&[]), budget)?;
+            let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
             object.insert(field.to_owned(), Value::Array(in_order(old, &wanted, &places)));
         }
     }
@@ -147,15 +147,15 @@ fn merge_list(
     match by {
         None | Some(ListMerge::Whole) => patch.iter().map(|item| replaced(item, budget)).collect(),
         Some(ListMerge::Set) => {
-            let places = Places::new(by, &old, budget)?.into_owned(budget)?;
-            let named = Places::new(by, patch, budget)?;
+            let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
+            let named = EntryPlaces::new(by, patch, budget)?;
             let mut merged = old;
             for (index, item) in patch.iter().enumerate() {
                 if places.place(item).is_none() && named.place(item) == Some(index) {
                     merged.push(copied(item, budget)?);
                 }
             }
-            let wanted = Places::new(by, order.or_of(patch), budget)?;
+            let wanted = EntryPlaces::new(by, order.or_of(patch), budget)?;
             Ok(in_order(merged, &wanted, &places))
         }
         Some(ListMerge::ByKey(key)) => merge_by_key(schema, key, old, patch, order, budget),
@@ -235,7 +235,7 @@ fn merge_by_key(
     if replaces_all {
         return entries.into_iter().map(|item| replaced(item, budget)).collect();
     }
-    let places = Places::new(by, &old, budget)?.into_owned(budget)?;
+    let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
     let mut merged = old;
     if !gone.is_empty() {
         budget.spend_entries(merged.len(), "merging lists")?;
@@ -262,8 +262,8 @@ fn merge_by_key(
         }
     }
     let wanted = match order {
-        Order::Given(wanted) => Places::new(by, wanted, budget)?,
-        Order::OfThePatch => Places::new(by, entries, budget)?,
+        Order::Given(wanted) => EntryPlaces::new(by, wanted, budget)?,
+        Order::OfThePatch => EntryPlaces::new(by, entries, budget)?,
     };
     Ok(in_order(merged, &wanted, &places))
 }
