@@ -1,5 +1,6 @@
 //! What becomes of a request: an answer at once, an answer when a write is durable, a watch, or what a pod's node has to say.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -90,11 +91,8 @@ impl Answer {
 
     /// The same, with warnings.
     pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
-        for warning in warnings {
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
-        }
+        let mut known: BTreeSet<String> = self.warnings.iter().cloned().collect();
+        self.warnings.extend(warnings.into_iter().filter(|warning| known.insert(warning.clone())));
         self
     }
 }

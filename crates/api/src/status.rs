@@ -1,11 +1,20 @@
 //! Every error that a client sees: a `Status` object in the words of the Kubernetes API server, so that people, tools and
 //! search engines recognise it.
 
+use std::collections::BTreeSet;
+
 use http::StatusCode;
 use rekindle_types::term::TERM_OVER;
 use serde::{Deserialize, Serialize};
 
 use crate::registry::{FieldError, KindEntry};
+
+/// The most errors that one answer tells of; of the others it tells how many there are. Upstream tells of all. What repairs
+/// its manifest by them needs the first, and a body of the largest size can hold some hundred thousand.
+const ERRORS_TOLD_MAX: usize = 100;
+
+/// Bytes of the text of one error.
+const ERROR_BYTES_MAX: usize = 4_096;
 
 /// The `Status` object of meta/v1, as far as the server fills it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -312,21 +321,23 @@ impl ApiError {
         name: &str,
         errors: &[FieldError],
     ) -> Self {
-        let mut messages: Vec<String> = Vec::new();
-        for message in errors.iter().map(FieldError::to_string) {
-            if !messages.contains(&message) {
-                messages.push(message);
-            }
+        let (told, others) = errors.split_at(errors.len().min(ERRORS_TOLD_MAX));
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        let all = told.iter().map(|error| beginning(error.to_string()));
+        let mut messages: Vec<String> =
+            all.filter(|message| known.insert(message.clone())).collect();
+        if !others.is_empty() {
+            messages.push(format!("and {} more errors", others.len()));
         }
         let message = match messages.as_slice() {
             [one] => format!("{group_kind} {name:?} is invalid: {one}"),
             many => format!("{group_kind} {name:?} is invalid: [{}]", many.join(", ")),
         };
         let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-        let causes = errors.iter().map(|error| Cause {
+        let causes = told.iter().map(|error| Cause {
             reason: error.cause_reason().to_owned(),
-            message: error.body(),
-            field: error.field.clone(),
+            message: beginning(error.body()),
+            field: beginning(error.field.clone()),
         });
         error.0.details = Some(Details {
             name: name.to_owned(),
@@ -452,6 +463,15 @@ impl Status {
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a Status has text keys only")
     }
+}
+
+/// As much of a text as an answer tells.
+fn beginning(mut text: String) -> String {
+    if text.len() > ERROR_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
+        text.push_str("...");
+    }
+    text
 }
 
 impl From<rekindle_store::StoreError> for ApiError {

@@ -11,6 +11,7 @@ use crate::auth::{Identity, UserInfo, service_account};
 use crate::outcome::Answer;
 use crate::status::ApiError;
 use crate::stored::State;
+use crate::validation::ListKeys;
 
 /// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm gives to clusters.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -128,8 +129,9 @@ impl Tokens {
         }
         let us = [ISSUER.to_owned()];
         let asked = if audiences.is_empty() { &us[..] } else { audiences };
+        let given: ListKeys<&String> = claims.aud.iter().collect();
         let fitting: Vec<String> =
-            asked.iter().filter(|audience| claims.aud.contains(audience)).cloned().collect();
+            asked.iter().filter(|audience| given.has(audience)).cloned().collect();
         if fitting.is_empty() {
             return Err(Refusal::Audience(claims.aud, asked.to_vec()));
         }

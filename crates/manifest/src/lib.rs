@@ -36,6 +36,9 @@ pub fn yaml(objects: &[Value]) -> Result<String, ManifestError> {
         .map_err(|error| ManifestError::Unwritable(error.to_string()))
 }
 
+/// How deep a text may nest. The reader takes so much stack for each level that a few more would end the process.
+const DEPTH_MAX: usize = 50;
+
 /// The objects of a text, in order; empty documents are skipped.
 ///
 /// # Errors
@@ -44,7 +47,7 @@ pub fn yaml(objects: &[Value]) -> Result<String, ManifestError> {
 pub fn objects(text: &str) -> Result<Vec<Map<String, Value>>, ManifestError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_depth: 100,
+            max_depth: DEPTH_MAX,
             max_nodes: 1_000_000,
             max_anchors: 1_000,
             max_aliases: 1_000,
@@ -102,6 +105,14 @@ mod tests {
             text.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
         }
         assert!(matches!(objects(&text), Err(ManifestError::Syntax(_))));
+    }
+
+    #[test]
+    fn a_deep_text_is_refused_before_the_stack_ends() {
+        let indented: String = (0..500).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
+        for text in ["- ".repeat(10_000), indented, "[".repeat(90) + &"]".repeat(90)] {
+            assert!(matches!(objects(&text), Err(ManifestError::Syntax(_))), "{}", &text[..60]);
+        }
     }
 
     #[test]

@@ -84,14 +84,56 @@ impl Amounts {
         self.0.binary_search_by(|(own, _)| own.as_ref().cmp(name))
     }
 
-    /// What both name is what `both` makes of it.
+    /// What both name is what `both` makes of it. Nothing is inserted in the middle, as a list of a manifest may be long.
     fn merge(&mut self, other: &Self, both: impl Fn(Quantity, Quantity) -> Quantity) {
+        let mut new = Vec::new();
         for (name, amount) in &other.0 {
             match self.place(name) {
                 Ok(index) => self.0[index].1 = both(self.0[index].1, *amount),
-                Err(index) => self.0.insert(index, (name.clone(), *amount)),
+                Err(_) => new.push((name.clone(), *amount)),
             }
         }
+        if !new.is_empty() {
+            self.0.append(&mut new);
+            // two sorted runs: one pass
+            self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+    }
+}
+
+/// Amounts that many containers add to, one after the other: each addition takes as long as what is added, however much there
+/// is already.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunningSum(BTreeMap<Name, Quantity>);
+
+impl RunningSum {
+    pub(crate) fn get(&self, name: &str) -> Option<Quantity> {
+        self.0.get(name).copied()
+    }
+
+    /// As [`Amounts::add`].
+    pub(crate) fn add(&mut self, other: &Amounts) {
+        for (name, amount) in &other.0 {
+            let own = self.0.get(name).map(|own| own.saturating_add(*amount));
+            self.0.insert(name.clone(), own.unwrap_or(*amount));
+        }
+    }
+
+    /// As [`Amounts::raise_to`], for one resource.
+    pub(crate) fn raise_to(&mut self, name: &str, amount: Quantity) {
+        match self.0.get_mut(name) {
+            Some(own) if own.millis() < amount.millis() => *own = amount,
+            Some(_) => {}
+            None => {
+                self.0.insert(name_of(name), amount);
+            }
+        }
+    }
+}
+
+impl From<RunningSum> for Amounts {
+    fn from(sum: RunningSum) -> Self {
+        Self(sum.0.into_iter().collect())
     }
 }
 

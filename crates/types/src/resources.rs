@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 
-use crate::amounts::requests;
 pub use crate::amounts::{Amounts, ResourceList};
+use crate::amounts::{RunningSum, requests};
 use crate::pods::{AnyContainer, AnyPod, AnySpec, Granted, condition};
 
 /// The condition of a pod whose resources in the spec are not granted.
@@ -28,23 +28,30 @@ pub fn is_pod_level(name: &str) -> bool {
 
 /// What the containers need at most at one time, of what `of` says of each.
 pub fn sum_over_containers<S: AnySpec>(spec: &S, of: impl Fn(&S::Container) -> Amounts) -> Amounts {
-    let mut sidecars = Amounts::default();
-    let mut initializing = Amounts::default();
+    let mut sidecars = RunningSum::default();
+    let mut initializing = RunningSum::default();
     for container in spec.init_containers() {
-        let mut own = of(container);
-        if container.is_sidecar() {
+        let own = of(container);
+        let is_sidecar = container.is_sidecar();
+        if is_sidecar {
             sidecars.add(&own);
-            initializing.raise_to(&sidecars);
-        } else {
-            own.add(&sidecars);
-            initializing.raise_to(&own);
+        }
+        // Only what it asks for itself can be more than before: the sidecars' amounts were counted when they came.
+        for (name, amount) in own.iter() {
+            let together = match sidecars.get(name) {
+                Some(sum) if is_sidecar => sum,
+                Some(sum) => amount.saturating_add(sum),
+                None => amount,
+            };
+            initializing.raise_to(name, together);
         }
     }
     let mut total = sidecars;
     for container in spec.containers() {
         total.add(&of(container));
     }
-    total.raise_to(&initializing);
+    let mut total = Amounts::from(total);
+    total.raise_to(&Amounts::from(initializing));
     total
 }
 

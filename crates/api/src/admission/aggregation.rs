@@ -1,6 +1,8 @@
 //! Cluster roles that are made of others: those whose labels the `aggregationRule` selects. The rules are written into the
 //! role, so that whoever looks at it sees them, and are brought up to date when any cluster role changes.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use rekindle_store::{Expect, RangeQuery, StoreError};
 
@@ -59,6 +61,18 @@ pub(super) fn settle(roles: &mut [ClusterRole]) {
     }
 }
 
+/// All that a rule says, to tell rules apart.
+fn words(rule: &PolicyRule) -> [Option<&Vec<String>>; 5] {
+    let PolicyRule { api_groups, non_resource_urls, resource_names, resources, verbs } = rule;
+    [
+        api_groups.as_ref(),
+        non_resource_urls.as_ref(),
+        resource_names.as_ref(),
+        resources.as_ref(),
+        Some(verbs),
+    ]
+}
+
 /// What an aggregated role consists of, each rule once, in the order of the roles' names; none when the role is a plain one.
 fn rules_of(role: &ClusterRole, all: &[ClusterRole]) -> Option<Vec<PolicyRule>> {
     let aggregation = role.aggregation_rule.as_ref()?;
@@ -71,11 +85,7 @@ fn rules_of(role: &ClusterRole, all: &[ClusterRole]) -> Option<Vec<PolicyRule>> 
         })
         .collect();
     parts.sort_by_key(|part| text(part.metadata.name.as_ref()));
-    let mut rules: Vec<PolicyRule> = Vec::new();
-    for rule in parts.into_iter().flat_map(|part| items(part.rules.as_ref())) {
-        if !rules.contains(rule) {
-            rules.push(rule.clone());
-        }
-    }
-    Some(rules)
+    let mut known = BTreeSet::new();
+    let all = parts.into_iter().flat_map(|part| items(part.rules.as_ref()));
+    Some(all.filter(|rule| known.insert(words(rule))).cloned().collect())
 }

@@ -16,6 +16,9 @@ use crate::registry::AnyObject;
 use crate::status::ApiError;
 use crate::validation::items;
 
+/// The rules that an answer names of those that are not held.
+const SHOWN_MAX: usize = 100;
+
 /// Checks a role or binding that is about to be written; `old` is the one that it replaces.
 pub(super) fn check(
     call: &Call<'_>,
@@ -83,7 +86,7 @@ impl Writer<'_> {
             };
             let held = self.call.api.rules_for(self.user, "")?;
             if !self.may(&self.call.path.resource, self.name, "escalate")?
-                && !missing(&held, &[everything]).is_empty()
+                && missing(&held, &[everything]) != Ok(Vec::new())
             {
                 let why = "must have cluster-admin privileges to use an aggregationRule";
                 return Err(ApiError::forbidden(self.call.entry, self.name, why));
@@ -132,18 +135,22 @@ impl Writer<'_> {
 
     fn confirm(&self, rules: &[PolicyRule]) -> Result<(), ApiError> {
         let held = self.call.api.rules_for(self.user, &self.call.path.namespace)?;
-        let missing = missing(&held, rules);
+        let missing = missing(&held, rules)
+            .map_err(|error| ApiError::forbidden(self.call.entry, self.name, &error.to_string()))?;
         if missing.is_empty() {
             return Ok(());
         }
         let groups: Vec<String> =
             self.user.groups.iter().map(|group| format!("{group:?}")).collect();
-        let missing: Vec<String> = missing.iter().map(describe).collect();
+        let mut shown: Vec<String> = missing.iter().take(SHOWN_MAX).map(describe).collect();
+        if missing.len() > SHOWN_MAX {
+            shown.push(format!("and {} more", missing.len() - SHOWN_MAX));
+        }
         let why = format!(
             "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
             self.user.name,
             groups.join(" "),
-            missing.join("\n")
+            shown.join("\n")
         );
         Err(ApiError::forbidden(self.call.entry, self.name, &why))
     }

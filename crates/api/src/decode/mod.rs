@@ -11,7 +11,8 @@ use crate::status::ApiError;
 
 use protobuf::ProtobufError;
 
-pub use tracked::DEPTH_MAX;
+use tracked::ReadError;
+pub use tracked::{DEPTH_MAX, VALUES_MAX};
 
 /// The most bytes of a body, as upstream (3 MiB).
 pub const BODY_BYTES_MAX: usize = 3 << 20;
@@ -73,7 +74,7 @@ pub fn read(format: BodyFormat, bytes: &[u8]) -> Result<Body, ApiError> {
         BodyFormat::Yaml => (tracked::from_yaml(bytes), "yaml"),
     };
     let (value, duplicate_fields) = result.map_err(|error| {
-        ApiError::bad_request(format!("couldn't get version/kind; {what} parse error: {error}"))
+        told(error, |why| format!("couldn't get version/kind; {what} parse error: {why}"))
     })?;
     Ok(Body { value, duplicate_fields })
 }
@@ -84,8 +85,25 @@ pub fn read_patch(bytes: &[u8]) -> Result<Body, ApiError> {
         return Err(ApiError::too_large(BODY_BYTES_MAX));
     }
     let (value, duplicate_fields) = tracked::from_json(bytes)
-        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+        .map_err(|error| told(error, |why| format!("error decoding patch: {why}")))?;
     Ok(Body { value, duplicate_fields })
+}
+
+/// As the client is told of it.
+fn told(error: ReadError, malformed: impl FnOnce(String) -> String) -> ApiError {
+    match error {
+        ReadError::TooManyValues => ApiError::too_large_because(&error.to_string()),
+        ReadError::Malformed(why) => ApiError::bad_request(malformed(why)),
+    }
+}
+
+/// How many values there are in one.
+fn count_values(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
+        Value::Array(items) => 1 + items.iter().map(count_values).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(count_values).sum::<usize>(),
+    }
 }
 
 fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
@@ -98,6 +116,10 @@ fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
         | ProtobufError::Value { .. }
         | ProtobufError::Depth => ApiError::bad_request(format!("protobuf parse error: {error}")),
     })?;
+    // The smallest value takes two bytes of a body and 32 in the tree, so that they can be counted at the end.
+    if count_values(&value) > VALUES_MAX {
+        return Err(told(ReadError::TooManyValues, |why| why));
+    }
     Ok(Body { value, duplicate_fields: Vec::new() })
 }
 

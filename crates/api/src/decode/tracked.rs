@@ -9,8 +9,20 @@ use serde_json::{Map, Number, Value};
 /// How deep objects and lists may nest. Kubernetes' own types stay below 30.
 pub const DEPTH_MAX: usize = 100;
 
-/// Duplicate fields that are told of one body. Each is written down with its path, which may be long.
+/// The same in YAML, whose reader takes twenty times as much stack for each level; one that runs out ends the process. kubectl and
+/// Helm send JSON.
+const YAML_DEPTH_MAX: usize = 50;
+
+/// How many values one body may hold: objects, lists and what is in them. Each takes far more memory than its text, and every
+/// check looks at it. 3 MiB of YAML are held to about as many by its own limit, and etcd's limit of 1.5 MiB lets few objects have
+/// half as many upstream.
+pub const VALUES_MAX: usize = 200_000;
+
+/// Duplicate fields that are told of one body. Each is written down with its path.
 const DUPLICATES_MAX: usize = 100;
+
+/// Bytes of such a path. A longer one loses its beginning.
+const PATH_BYTES_MAX: usize = 512;
 
 /// YAML events (nodes) that one document may make, aliases expanded.
 const YAML_EVENTS_MAX: usize = 500_000;
@@ -18,26 +30,38 @@ const YAML_EVENTS_MAX: usize = 500_000;
 /// The tree, and the duplicate fields.
 type Tracked = (Value, Vec<String>);
 
+/// Why a body cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ReadError {
+    /// It holds more values than allowed.
+    #[error("the body holds more than {VALUES_MAX} values (objects, lists, texts and numbers)")]
+    TooManyValues,
+    /// It does not follow its format.
+    #[error("{0}")]
+    Malformed(String),
+}
+
 /// Reads one JSON value with nothing after it.
-pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, String> {
+pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, ReadError> {
     // checked as a whole, which takes less than to check string by string
-    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let mut state = State::default();
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| ReadError::Malformed(error.to_string()))?;
+    let mut state = State::new(DEPTH_MAX);
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Node { state: &mut state }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| error.to_string())?;
-    Ok((value, state.into_duplicates()))
+        .map_err(|error| state.read_error(error.to_string()))?;
+    Ok((value, state.duplicates_once()))
 }
 
 /// Reads one YAML document.
-pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, String> {
+pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, ReadError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: YAML_EVENTS_MAX,
             max_nodes: YAML_EVENTS_MAX,
-            max_depth: DEPTH_MAX + 8,
+            max_depth: YAML_DEPTH_MAX + 8,
             max_documents: 1,
         },
         alias_limits: serde_saphyr::alias_limits! {
@@ -47,50 +71,70 @@ pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, String> {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
     };
-    let mut state = State::default();
+    let mut state = State::new(YAML_DEPTH_MAX);
     let value =
         serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |deserializer| {
             Node { state: &mut state }.deserialize(deserializer)
         })
-        .map_err(|error| error.to_string())?;
-    Ok((value, state.into_duplicates()))
+        .map_err(|error| state.read_error(error.to_string()))?;
+    Ok((value, state.duplicates_once()))
 }
 
-#[derive(Default)]
 struct State {
     depth: usize,
+    depth_max: usize,
+    values: usize,
     /// Paths from the value that is being read: each level puts its own step before those of the levels below, so that where no
     /// field stands twice no path is ever written down.
     duplicates: Vec<String>,
 }
 
 impl State {
+    const fn new(depth_max: usize) -> Self {
+        Self { depth: 0, depth_max, values: 0, duplicates: Vec::new() }
+    }
+
     /// A field of the object that began then stands there again.
     fn found_again(&mut self, since: usize, name: &str) {
         let is_known = self.duplicates[since..].iter().any(|known| known == name);
         if !is_known && self.duplicates.len() < DUPLICATES_MAX {
-            self.duplicates.push(name.to_owned());
+            self.duplicates.push(end_of(name).to_owned());
+        }
+    }
+
+    /// Why reading stopped, which the deserializer puts in words of its own.
+    fn read_error(&self, why: String) -> ReadError {
+        match self.values > VALUES_MAX {
+            true => ReadError::TooManyValues,
+            false => ReadError::Malformed(why),
         }
     }
 
     /// What was found since then is below this step.
     fn found_below(&mut self, since: usize, step: impl Fn() -> String) {
-        for path in &mut self.duplicates[since..] {
+        for path in self.duplicates[since..].iter_mut().filter(|path| path.len() < PATH_BYTES_MAX) {
             let point = if path.starts_with('[') { "" } else { "." };
-            *path = format!("{}{point}{path}", step());
+            let longer = format!("{}{point}{path}", end_of(&step()));
+            *path = end_of(&longer).to_owned();
         }
     }
 
     /// The paths, each once.
-    fn into_duplicates(self) -> Vec<String> {
+    fn duplicates_once(&mut self) -> Vec<String> {
         let mut once = Vec::with_capacity(self.duplicates.len());
-        for path in self.duplicates {
+        for path in std::mem::take(&mut self.duplicates) {
             if !once.contains(&path) {
                 once.push(path);
             }
         }
         once
     }
+}
+
+/// As much of the end of a path as is told.
+fn end_of(path: &str) -> &str {
+    let begin = path.len().saturating_sub(PATH_BYTES_MAX);
+    &path[path.ceil_char_boundary(begin)..]
 }
 
 /// One value.
@@ -102,8 +146,13 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.state.depth > DEPTH_MAX {
-            return Err(D::Error::custom(format!("exceeded max depth of {DEPTH_MAX}")));
+        if self.state.depth > self.state.depth_max {
+            let why = format!("exceeded max depth of {}", self.state.depth_max);
+            return Err(D::Error::custom(why));
+        }
+        self.state.values += 1;
+        if self.state.values > VALUES_MAX {
+            return Err(D::Error::custom(ReadError::TooManyValues));
         }
         deserializer.deserialize_any(self)
     }
@@ -222,18 +271,58 @@ mod tests {
     }
 
     #[test]
+    fn the_paths_of_duplicate_fields_are_short_whatever_the_names() {
+        let long = "k".repeat(10_000);
+        let pairs: Vec<String> = (0..200).map(|n| format!("\"f{n}\":1,\"f{n}\":2")).collect();
+        let body = format!("{{\"{long}\":{{\"{long}\":{{{}}}}}}}", pairs.join(","));
+        let duplicates = from_json(body.as_bytes()).unwrap().1;
+        assert_eq!(duplicates.len(), DUPLICATES_MAX);
+        assert!(duplicates.iter().all(|path| path.len() <= PATH_BYTES_MAX + 1));
+        assert!(duplicates[7].ends_with("k.f7"), "{}", duplicates[7]);
+    }
+
+    #[test]
+    fn the_number_of_values_is_bounded_in_both_formats() {
+        let list = |values: usize| format!("[{}1]", "1,".repeat(values - 2));
+        assert!(from_json(list(VALUES_MAX).as_bytes()).is_ok());
+        for read in [from_json, from_yaml] {
+            let refused = read(list(VALUES_MAX + 1).as_bytes());
+            assert_eq!(refused, Err(ReadError::TooManyValues));
+        }
+    }
+
+    #[test]
     fn depth_is_bounded_in_both_formats() {
         let deep = |open: &str, close: &str, depth: usize| {
             format!("{}1{}", open.repeat(depth), close.repeat(depth))
         };
         assert!(from_json(deep("[", "]", 90).as_bytes()).is_ok());
-        assert!(from_json(deep("[", "]", 100_000).as_bytes()).unwrap_err().contains("depth"));
+        assert!(
+            from_json(deep("[", "]", 100_000).as_bytes())
+                .unwrap_err()
+                .to_string()
+                .contains("depth")
+        );
         assert!(from_yaml(deep("[", "]", 100_000).as_bytes()).is_err());
         assert!(
             from_json(deep("{\"a\":", "}", 110).as_bytes())
                 .unwrap_err()
+                .to_string()
                 .contains("max depth of 100")
         );
+    }
+
+    /// Each of them ended the process in a build without optimization.
+    #[test]
+    fn deep_yaml_is_refused_before_the_stack_ends() {
+        let indented: String = (0..500).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
+        let flow = format!("{}{}", "[".repeat(99), "]".repeat(99));
+        for text in ["- ".repeat(10_000), "? ".repeat(10_000), "- - ? ".repeat(99), indented, flow]
+        {
+            assert!(from_yaml(text.as_bytes()).is_err(), "{}", &text[..60]);
+        }
+        let flow = format!("{}1{}", "[".repeat(50), "]".repeat(50));
+        assert!(from_yaml(flow.as_bytes()).is_ok());
     }
 
     #[test]

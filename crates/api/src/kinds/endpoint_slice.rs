@@ -1,6 +1,5 @@
 //! EndpointSlice (discovery.k8s.io/v1): some of the addresses behind a Service.
 
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
@@ -10,7 +9,7 @@ use super::fill::{self, Desired};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, invalid_each, items, names, ports, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
 
 /// What `kubectl get` shows of a list before it counts the rest.
 pub(super) const SHOWN_MAX: usize = 3;
@@ -104,12 +103,18 @@ impl ApiKind for EndpointSlice {
 
 /// The first three, and how many more there are.
 pub(super) fn some_of(values: impl Iterator<Item = String>, none: &str) -> String {
-    let values: Vec<String> = values.collect();
-    let shown = values.iter().take(SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join(",");
-    match values.len() {
-        0 => none.to_owned(),
-        count if count > SHOWN_MAX => format!("{shown} + {} more...", count - SHOWN_MAX),
-        _ => shown,
+    let mut values = values;
+    let shown: Vec<String> = values.by_ref().take(SHOWN_MAX).collect();
+    some_of_all(&shown, shown.len() + values.count(), none)
+}
+
+/// The same, of which the first are given and how many there are in all.
+pub(super) fn some_of_all(first: &[String], all: usize, none: &str) -> String {
+    let shown = first.join(",");
+    match all.saturating_sub(first.len()) {
+        _ if first.is_empty() => none.to_owned(),
+        0 => shown,
+        more => format!("{shown} + {more} more..."),
     }
 }
 
@@ -182,14 +187,14 @@ fn port_errors(list: &[EndpointPort], field: &Path) -> Vec<FieldError> {
         return vec![FieldError::too_many(field, PORTS_MAX)];
     }
     let mut errors = Vec::new();
-    let mut taken = BTreeSet::new();
+    let mut taken = ListKeys::new();
     for (index, port) in list.iter().enumerate() {
         let entry = field.index(index);
         let name = text(port.name.as_ref());
         if !name.is_empty() {
             errors.extend(invalid_each(&entry.child("name"), name, names::dns_label(name)));
         }
-        if !taken.insert(name) {
+        if taken.add(name).is_some() {
             errors.push(FieldError::duplicate(entry.child("name"), name));
         }
         let protocol = text(port.protocol.as_ref());

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
 use rekindle_types::Tick;
 
-use super::endpoint_slice::{some_of, special_address};
+use super::endpoint_slice::{SHOWN_MAX, some_of_all, special_address};
 use super::fill;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
@@ -35,22 +35,22 @@ impl ApiKind for Endpoints {
     }
 
     fn row(&self, now: Tick) -> Vec<Cell> {
-        let shown = items(self.subsets.as_ref()).iter().flat_map(shown);
+        let subsets = items(self.subsets.as_ref());
+        let first: Vec<String> = subsets.iter().flat_map(shown).take(SHOWN_MAX).collect();
+        let all = subsets.iter().map(count_shown).fold(0, usize::saturating_add);
         vec![
             text(self.metadata.name.as_ref()).into(),
-            some_of(shown, "<none>").into(),
+            some_of_all(&first, all, "<none>").into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
 }
 
 /// The ready addresses of a subset, once for each port.
-fn shown(subset: &EndpointSubset) -> Vec<String> {
+fn shown(subset: &EndpointSubset) -> impl Iterator<Item = String> + '_ {
     let addresses = items(subset.addresses.as_ref());
     let ports = items(subset.ports.as_ref());
-    if ports.is_empty() {
-        return addresses.iter().map(|address| address.ip.clone()).collect(); // headless
-    }
+    let headless = addresses.iter().filter(|_| ports.is_empty());
     let with_port = |port: &EndpointPort, address: &EndpointAddress| {
         let ip = &address.ip;
         if ip.contains(':') {
@@ -59,7 +59,15 @@ fn shown(subset: &EndpointSubset) -> Vec<String> {
             format!("{ip}:{}", port.port)
         }
     };
-    ports.iter().flat_map(|port| addresses.iter().map(move |a| with_port(port, a))).collect()
+    let with_ports =
+        ports.iter().flat_map(move |port| addresses.iter().map(move |a| with_port(port, a)));
+    headless.map(|address| address.ip.clone()).chain(with_ports)
+}
+
+/// How many these are, without making each of them: as many as addresses times ports.
+fn count_shown(subset: &EndpointSubset) -> usize {
+    let addresses = items(subset.addresses.as_ref()).len();
+    addresses.saturating_mul(items(subset.ports.as_ref()).len().max(1))
 }
 
 fn subset_errors(subset: &EndpointSubset, field: &Path) -> Vec<FieldError> {

@@ -93,3 +93,5 @@ pub fn all() -> Registry {
 mod fuzz_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod work_tests;

@@ -7,7 +7,7 @@ use super::fill;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::table::{AGE, NAME, age, column, list_or_none, wide};
-use crate::validation::{Path, invalid_each, items, names, quantities, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
 
 const EFFECTS: [&str; 3] = [taints::NO_SCHEDULE, taints::PREFER_NO_SCHEDULE, taints::NO_EXECUTE];
 const ROLE_LABEL_PREFIX: &str = "node-role.kubernetes.io/";
@@ -149,7 +149,9 @@ fn address(node: &Node, type_: &str) -> Cell {
 
 fn taints(taints: &[Taint], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let mut taken: ListKeys<(&str, &str)> = ListKeys::new();
     for (index, taint) in taints.iter().enumerate() {
+        let is_again = taken.add((&taint.key, &taint.effect)).is_some();
         let entry = field.index(index);
         errors.extend(invalid_each(&entry.child("key"), &taint.key, names::qualified(&taint.key)));
         let value = text(taint.value.as_ref());
@@ -160,8 +162,7 @@ fn taints(taints: &[Taint], field: &Path) -> Vec<FieldError> {
                 errors.push(FieldError::not_supported(entry.child("effect"), effect, &EFFECTS));
             }
             effect => {
-                let same = |other: &Taint| other.key == taint.key && other.effect == effect;
-                if taints[..index].iter().any(same) {
+                if is_again {
                     let shown = format!("taint {}:{effect}", taint.key);
                     errors.push(FieldError::duplicate(&entry, shown));
                 }

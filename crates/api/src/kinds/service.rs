@@ -1,8 +1,6 @@
 //! Service (core/v1). Cluster DNS answers for its name; nothing routes to an address of its own, so none is allocated, and a
 //! warning says so where one is asked for.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{
     ClientIPConfig, Service, ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,
 };
@@ -15,7 +13,7 @@ use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
 };
 use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
-use crate::validation::{Path, invalid_each, items, labels, names, ports, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, labels, names, ports, text};
 
 /// Seconds that a client sticks to its endpoint.
 const CLIENT_IP_TIMEOUT_S: i32 = 10_800;
@@ -204,8 +202,8 @@ fn spec_errors(spec: &ServiceSpec, field: &Path) -> Vec<FieldError> {
 
 fn port_errors(list: &[ServicePort], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut taken_names: BTreeSet<&str> = BTreeSet::new();
-    let mut taken_ports: BTreeSet<(&str, i32)> = BTreeSet::new();
+    let mut taken_names: ListKeys<&str> = ListKeys::new();
+    let mut taken_ports: ListKeys<(&str, i32)> = ListKeys::new();
     for (index, port) in list.iter().enumerate() {
         let entry = field.index(index);
         let name = text(port.name.as_ref());
@@ -213,7 +211,7 @@ fn port_errors(list: &[ServicePort], field: &Path) -> Vec<FieldError> {
             errors.push(FieldError::required(entry.child("name"), ""));
         } else if !name.is_empty() {
             errors.extend(invalid_each(&entry.child("name"), name, names::dns_label(name)));
-            if !taken_names.insert(name) {
+            if taken_names.add(name).is_some() {
                 errors.push(FieldError::duplicate(entry.child("name"), name));
             }
         }
@@ -223,7 +221,7 @@ fn port_errors(list: &[ServicePort], field: &Path) -> Vec<FieldError> {
         if let Some(target) = &port.target_port {
             errors.extend(ports::number_or_name(target, &entry.child("targetPort")));
         }
-        if !taken_ports.insert((protocol, port.port)) {
+        if taken_ports.add((protocol, port.port)).is_some() {
             let shown = format!("{}/{protocol}", port.port);
             errors.push(FieldError::duplicate(&entry, shown));
         }

@@ -19,7 +19,7 @@ use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
 };
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
-use crate::validation::{Path, amounts, invalid_each, items, names, numbers, text};
+use crate::validation::{ListKeys, Path, amounts, invalid_each, items, names, numbers, text};
 
 /// What becomes of a claim when its pod is not wanted any more.
 const RETENTION: &[&str] = &["Retain", "Delete"];
@@ -208,10 +208,12 @@ fn claim_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
 fn with_claims(spec: &StatefulSetSpec) -> PodTemplateSpec {
     let mut template = spec.template.clone();
     let Some(pods) = &mut template.spec else { return template };
+    let own = pods.volumes.iter().flatten();
+    let mut taken: ListKeys<String> = own.map(|volume| volume.name.clone()).collect();
     for claim in spec.volume_claim_templates.iter().flatten() {
         let name = text(claim.metadata.name.as_ref());
         let volumes = pods.volumes.get_or_insert_default();
-        if volumes.iter().all(|volume| volume.name != name) {
+        if taken.add(name.to_owned()).is_none() {
             volumes.push(Volume {
                 name: name.to_owned(),
                 persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {

@@ -1,9 +1,12 @@
 //! The directives of a strategic merge patch: fields of the patch that begin with `$` and say how the others are to be merged.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use super::order::Order;
+use super::budget::WorkBudget;
+use super::order::{EntryPlaces, Order};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -40,18 +43,21 @@ pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>,
 pub(super) fn retain_keys(
     object: &mut Map<String, Value>,
     patch: &Map<String, Value>,
+    budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
     let Some(retained) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::DoesNotFit("invalid patch format of retainKeys".to_owned());
-    let retained: Vec<&str> =
+    budget.measure(retained, "merging objects")?;
+    budget.spend_entries(object.len(), "merging objects")?;
+    let retained: BTreeSet<&str> =
         retained.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
     let foreign = patch.iter().any(|(name, value)| {
-        !name.starts_with('$') && !value.is_null() && !retained.contains(&name.as_str())
+        !name.starts_with('$') && !value.is_null() && !retained.contains(name.as_str())
     });
     if foreign {
         return Err(bad());
     }
-    object.retain(|name, _| retained.contains(&name.as_str()));
+    object.retain(|name, _| retained.contains(name.as_str()));
     Ok(())
 }
 
@@ -59,12 +65,17 @@ pub(super) fn delete_from_list(
     object: &mut Map<String, Value>,
     field: &str,
     gone: &Value,
+    budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
     let gone = gone.as_array().ok_or_else(|| {
         PatchError::DoesNotFit(format!("{DELETE_FROM_LIST}{field} must be a list"))
     })?;
     if let Some(Value::Array(items)) = object.get_mut(field) {
-        items.retain(|item| !gone.contains(item));
+        let gone = EntryPlaces::new(None, gone, budget)?;
+        for item in &*items {
+            budget.measure(item, "merging lists")?;
+        }
+        items.retain(|item| gone.place(item).is_none());
     }
     Ok(())
 }

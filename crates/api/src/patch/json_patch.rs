@@ -1,10 +1,12 @@
 //! JSON patch, with the bounds that keep a small patch from making a huge object: operations, copied bytes, depth.
 
+use json_patch::jsonptr::Pointer;
 use json_patch::{Patch, PatchOperation};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::PatchError;
+use super::budget::{Extent, WorkBudget};
 use crate::decode::{BODY_BYTES_MAX, DEPTH_MAX};
 use crate::status::ApiError;
 
@@ -22,10 +24,16 @@ pub(super) fn read(value: &Value) -> Result<Patch, ApiError> {
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
 }
 
-pub(super) fn apply(patch: &Patch, mut object: Value) -> Result<Value, PatchError> {
+pub(super) fn apply(
+    patch: &Patch,
+    mut object: Value,
+    budget: &mut WorkBudget,
+) -> Result<Value, PatchError> {
     let mut copied_bytes = 0;
     for (index, operation) in patch.0.iter().enumerate() {
-        check_growth(&object, operation, &mut copied_bytes)?;
+        check_work(&object, operation, budget)
+            .and_then(|()| check_growth(&object, operation, &mut copied_bytes, budget))
+            .map_err(|error| at_operation(error, index, operation))?;
         json_patch::patch_unsafe(&mut object, std::slice::from_ref(operation)).map_err(
             |error| {
                 let what = match operation {
@@ -41,43 +49,97 @@ pub(super) fn apply(patch: &Patch, mut object: Value) -> Result<Value, PatchErro
     Ok(object)
 }
 
+/// Says which operation asked too much.
+fn at_operation(error: PatchError, index: usize, operation: &PatchOperation) -> PatchError {
+    match error {
+        PatchError::TooMuch(why) => {
+            let path = operation.path().as_str();
+            PatchError::TooMuch(format!("operation {index} at path {path:?}: {why}"))
+        }
+        PatchError::DoesNotFit(why) => PatchError::DoesNotFit(why),
+    }
+}
+
+/// Takes the steps for finding the places that an operation names, for the entries of lists that it moves, and for the
+/// values that it compares or puts somewhere.
+fn check_work(
+    object: &Value,
+    operation: &PatchOperation,
+    budget: &mut WorkBudget,
+) -> Result<(), PatchError> {
+    let mut moves = |path: &Pointer| {
+        budget.spend_entries(path.as_str().len(), "following paths")?;
+        budget.spend_moves(entries_behind(object, path), "moving the entries of a list")
+    };
+    match operation {
+        PatchOperation::Add(add) => {
+            moves(&add.path)?;
+            budget.measure(&add.value, "copying values").map(drop)
+        }
+        PatchOperation::Replace(replace) => {
+            budget.spend_entries(replace.path.as_str().len(), "following paths")?;
+            budget.measure(&replace.value, "copying values").map(drop)
+        }
+        // What it is compared with is looked at no further than the two are equal.
+        PatchOperation::Test(test) => {
+            budget.spend_entries(test.path.as_str().len(), "following paths")?;
+            budget.measure(&test.value, "comparing values").map(drop)
+        }
+        PatchOperation::Remove(remove) => moves(&remove.path),
+        PatchOperation::Move(moved) => {
+            moves(&moved.from)?;
+            moves(&moved.path)
+        }
+        PatchOperation::Copy(copy) => moves(&copy.path),
+    }
+}
+
+/// How many entries of a list stand at or behind a place: so many move when one comes or goes there.
+fn entries_behind(object: &Value, path: &Pointer) -> usize {
+    let Some((parent, last)) = path.split_back() else { return 0 };
+    match parent.resolve(object) {
+        Ok(Value::Array(items)) => {
+            let index = last.to_index().ok();
+            let index = index.map_or(items.len(), |index| index.for_len_unchecked(items.len()));
+            items.len().saturating_sub(index)
+        }
+        Ok(_) | Err(_) => 0,
+    }
+}
+
 /// What an operation puts somewhere must not make the object too deep, and copies not too large.
 fn check_growth(
     object: &Value,
     operation: &PatchOperation,
     copied_bytes: &mut usize,
+    budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
     let (path, value) = match operation {
         PatchOperation::Add(add) => (&add.path, Some(&add.value)),
         PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
         PatchOperation::Move(moved) => (&moved.path, moved.from.resolve(object).ok()),
-        PatchOperation::Copy(copy) => {
-            let value = copy.from.resolve(object).ok();
-            *copied_bytes += value.map_or(0, |value| value.to_string().len());
-            (&copy.path, value)
-        }
+        PatchOperation::Copy(copy) => (&copy.path, copy.from.resolve(object).ok()),
         PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
     };
+    let extent = match value {
+        Some(value) => budget.measure(value, "measuring what is moved or copied")?,
+        None => Extent::default(),
+    };
+    if matches!(operation, PatchOperation::Copy(_)) {
+        budget.spend_copy(extent, "copying values")?;
+        *copied_bytes += extent.bytes;
+    }
     if *copied_bytes > BODY_BYTES_MAX {
         return Err(PatchError::TooMuch(format!(
             "the copy operations of a JSON patch may copy {BODY_BYTES_MAX} bytes in all"
         )));
     }
-    if path.count() + value.map_or(0, depth) > DEPTH_MAX {
+    if path.count() + extent.depth > DEPTH_MAX {
         return Err(PatchError::TooMuch(format!(
             "the patched object exceeds the max depth of {DEPTH_MAX}"
         )));
     }
     Ok(())
-}
-
-/// How deep a value nests. It is bounded by [`DEPTH_MAX`] wherever this is called, so it may recurse.
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    }
 }
 
 #[cfg(test)]
@@ -87,7 +149,7 @@ mod tests {
     use super::*;
 
     fn patched(object: Value, patch: Value) -> Result<Value, PatchError> {
-        apply(&read(&patch).unwrap(), object)
+        apply(&read(&patch).unwrap(), object, &mut WorkBudget::new())
     }
 
     #[test]

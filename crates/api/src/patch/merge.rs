@@ -3,8 +3,20 @@
 
 use serde_json::{Map, Value};
 
+use super::PatchError;
+use super::budget::WorkBudget;
+
 /// The object after the patch.
-pub(super) fn apply(object: Value, patch: Value) -> Value {
+pub(super) fn apply(
+    object: Value,
+    patch: Value,
+    budget: &mut WorkBudget,
+) -> Result<Value, PatchError> {
+    budget.measure(&patch, "merging objects")?;
+    Ok(merged(object, patch))
+}
+
+fn merged(object: Value, patch: Value) -> Value {
     let Value::Object(patch) = patch else { return patch };
     let mut object = match object {
         Value::Object(fields) => fields,
@@ -17,7 +29,7 @@ pub(super) fn apply(object: Value, patch: Value) -> Value {
             object.remove(&name);
         } else {
             let old = object.entry(name).or_insert(Value::Null);
-            *old = apply(old.take(), value);
+            *old = merged(old.take(), value);
         }
     }
     Value::Object(object)
@@ -46,7 +58,7 @@ mod tests {
         fn it_makes_what_the_crate_makes(object in tree(), patch in tree()) {
             let mut expected = object.clone();
             json_patch::merge(&mut expected, &patch);
-            prop_assert_eq!(apply(object, patch), expected);
+            prop_assert_eq!(apply(object, patch, &mut WorkBudget::new()), Ok(expected));
         }
     }
 }

@@ -1,16 +1,23 @@
 //! The patch formats: JSON patch (RFC 6902), merge patch (RFC 7386), strategic merge patch.
 
+mod budget;
 mod directives;
 mod json_patch;
 mod merge;
 pub mod merge_keys;
 mod order;
+#[cfg(test)]
+mod reference_tests;
 mod strategic;
+mod value_key;
 
 use serde_json::Value;
 
 use crate::decode;
 use crate::status::ApiError;
+
+pub use budget::PATCH_STEPS_MAX;
+use budget::WorkBudget;
 
 /// A patch as read.
 #[derive(Clone, Debug)]
@@ -33,7 +40,7 @@ pub enum PatchError {
     /// It cannot be applied to this object.
     #[error("{0}")]
     DoesNotFit(String),
-    /// It would make something larger or deeper than allowed.
+    /// It would make something larger or deeper than allowed, or take more work.
     #[error("{0}")]
     TooMuch(String),
 }
@@ -110,10 +117,11 @@ impl Patch {
     /// The object after the patch. `schema` names its type, for the merge keys of strategic merge.
     pub fn apply(self, schema: &str, object: Value) -> Result<Value, ApiError> {
         let Self { format, value, duplicate_fields: _ } = self;
+        let mut budget = WorkBudget::new();
         let patched = match &format {
-            Format::Json(operations) => json_patch::apply(operations, object),
-            Format::Merge => Ok(merge::apply(object, value)),
-            Format::StrategicMerge => strategic::apply(schema, object, &value),
+            Format::Json(operations) => json_patch::apply(operations, object, &mut budget),
+            Format::Merge => merge::apply(object, value, &mut budget),
+            Format::StrategicMerge => strategic::apply(schema, object, &value, &mut budget),
         };
         patched.map_err(|error| match (&format, error) {
             (Format::Json(_), PatchError::DoesNotFit(why)) => ApiError::unprocessable_patch(&why),
@@ -126,12 +134,7 @@ impl Patch {
 
     /// The patch as error texts show it.
     pub fn shown(&self) -> String {
-        const SHOWN_CHARS_MAX: usize = 2_000;
-        let text = self.value.to_string();
-        if text.chars().count() <= SHOWN_CHARS_MAX {
-            return text;
-        }
-        text.chars().take(SHOWN_CHARS_MAX).chain("...".chars()).collect()
+        shown(&self.value)
     }
 
     /// Takes out the fields that stood twice in the patch. In a JSON patch they are no fields of the object.
@@ -140,5 +143,15 @@ impl Patch {
             Format::Json(_) => Vec::new(),
             Format::Merge | Format::StrategicMerge => std::mem::take(&mut self.duplicate_fields),
         }
+    }
+}
+
+/// A value as error texts show it.
+fn shown(value: &Value) -> String {
+    const SHOWN_CHARS_MAX: usize = 2_000;
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        None => text,
+        Some((end, _)) => format!("{}...", &text[..end]),
     }
 }

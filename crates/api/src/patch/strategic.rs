@@ -2,21 +2,30 @@
 //! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`). Semantics: the API reference and "strategic-merge-patch.md" of
 //! Kubernetes' community documents.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use super::budget::WorkBudget;
 use super::directives::{
     DELETE_FROM_LIST, Directive, SET_ELEMENT_ORDER, delete_from_list, directive, is_directed,
     order_of, retain_keys, without_directives,
 };
 use super::merge_keys::{ListMerge, merge_field};
-use super::order::{self, Order};
+use super::order::{EntryPlaces, Order, in_order};
+use super::value_key::ValueKey;
 
 /// The object after the patch.
-pub(super) fn apply(schema: &str, object: Value, patch: &Value) -> Result<Value, PatchError> {
+pub(super) fn apply(
+    schema: &str,
+    object: Value,
+    patch: &Value,
+    budget: &mut WorkBudget,
+) -> Result<Value, PatchError> {
     match (object, patch) {
         (Value::Object(object), Value::Object(patch)) => {
-            merge_objects(schema, object, patch).map(Value::Object)
+            merge_objects(schema, object, patch, budget).map(Value::Object)
         }
         _ => Err(PatchError::DoesNotFit("a strategic merge patch must be an object".to_owned())),
     }
@@ -27,16 +36,18 @@ fn merge_objects(
     schema: &str,
     mut object: Map<String, Value>,
     patch: &Map<String, Value>,
+    budget: &mut WorkBudget,
 ) -> Result<Map<String, Value>, PatchError> {
+    budget.spend_entries(patch.len(), "merging objects")?;
     match directive(patch)? {
         Some(Directive::Replace) => return Ok(without_directives(patch)),
         Some(Directive::Delete) => return Ok(Map::new()),
         Some(Directive::Merge) | None => {}
     }
-    retain_keys(&mut object, patch)?;
+    retain_keys(&mut object, patch, budget)?;
     for (name, value) in patch {
         if let Some(field) = name.strip_prefix(DELETE_FROM_LIST) {
-            delete_from_list(&mut object, field, value)?;
+            delete_from_list(&mut object, field, value, budget)?;
         }
     }
     for (name, value) in patch {
@@ -47,10 +58,11 @@ fn merge_objects(
         match (object.remove(name), value) {
             (_, Value::Null) => {}
             (None, value) => {
-                object.insert(name.clone(), new_value(schema, name, value, order)?);
+                object.insert(name.clone(), new_value(schema, name, value, order, budget)?);
             }
             (Some(old), value) => {
-                object.insert(name.clone(), merge_values(schema, name, old, value, order)?);
+                let merged = merge_values(schema, name, old, value, order, budget)?;
+                object.insert(name.clone(), merged);
             }
         }
     }
@@ -61,8 +73,9 @@ fn merge_objects(
         }
         if let Some(Value::Array(old)) = object.remove(field) {
             let by = merge_field(schema, field).and_then(|field| field.list);
-            let sorted = order::in_order(old.clone(), by, order_of(patch, field)?, &old);
-            object.insert(field.to_owned(), Value::Array(sorted));
+            let wanted = EntryPlaces::new(by, order_of(patch, field)?.or_of(&[]), budget)?;
+            let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
+            object.insert(field.to_owned(), Value::Array(in_order(old, &wanted, &places)));
         }
     }
     Ok(object)
@@ -74,14 +87,17 @@ fn new_value(
     name: &str,
     value: &Value,
     order: Order<'_>,
+    budget: &mut WorkBudget,
 ) -> Result<Value, PatchError> {
     match value {
         // An empty start makes the directives and nulls inside the patch disappear as they should.
         Value::Object(patch) => {
-            merge_objects(child(schema, name), Map::new(), patch).map(Value::Object)
+            merge_objects(child(schema, name), Map::new(), patch, budget).map(Value::Object)
         }
-        Value::Array(_) => merge_values(schema, name, Value::Array(Vec::new()), value, order),
-        other => Ok(other.clone()),
+        Value::Array(_) => {
+            merge_values(schema, name, Value::Array(Vec::new()), value, order, budget)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => copied(value, budget),
     }
 }
 
@@ -91,20 +107,28 @@ fn merge_values(
     old: Value,
     patch: &Value,
     order: Order<'_>,
+    budget: &mut WorkBudget,
 ) -> Result<Value, PatchError> {
     match (old, patch) {
         (Value::Object(old), Value::Object(patch)) => {
             let by = merge_field(schema, name).and_then(|field| field.list);
             let old = if by == Some(ListMerge::Whole) { Map::new() } else { old };
-            merge_objects(child(schema, name), old, patch).map(Value::Object)
+            merge_objects(child(schema, name), old, patch, budget).map(Value::Object)
         }
         (Value::Array(old), Value::Array(patch)) => {
             let by = merge_field(schema, name).and_then(|field| field.list);
-            merge_list(child(schema, name), by, old, patch, order).map(Value::Array)
+            merge_list(child(schema, name), by, old, patch, order, budget).map(Value::Array)
         }
         // Another type than before: the patch decides.
-        (_, patch) => new_value(schema, name, patch, order),
+        (_, patch) => new_value(schema, name, patch, order, budget),
     }
+}
+
+/// A value of the patch, for the object.
+fn copied(value: &Value, budget: &mut WorkBudget) -> Result<Value, PatchError> {
+    let extent = budget.measure(value, "copying values")?;
+    budget.spend_copy(extent, "copying values")?;
+    Ok(value.clone())
 }
 
 fn child(schema: &str, field: &str) -> &'static str {
@@ -118,28 +142,84 @@ fn merge_list(
     old: Vec<Value>,
     patch: &[Value],
     order: Order<'_>,
+    budget: &mut WorkBudget,
 ) -> Result<Vec<Value>, PatchError> {
     match by {
-        None | Some(ListMerge::Whole) => Ok(patch.iter().map(replaced).collect()),
+        None | Some(ListMerge::Whole) => patch.iter().map(|item| replaced(item, budget)).collect(),
         Some(ListMerge::Set) => {
-            let mut merged = old.clone();
-            for item in patch {
-                if !merged.contains(item) {
-                    merged.push(item.clone());
+            let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
+            let named = EntryPlaces::new(by, patch, budget)?;
+            let mut merged = old;
+            for (index, item) in patch.iter().enumerate() {
+                if places.place(item).is_none() && named.place(item) == Some(index) {
+                    merged.push(copied(item, budget)?);
                 }
             }
-            Ok(order::sorted(merged, by, patch, order, &old))
+            let wanted = EntryPlaces::new(by, order.or_of(patch), budget)?;
+            Ok(in_order(merged, &wanted, &places))
         }
-        Some(ListMerge::ByKey(key)) => merge_by_key(schema, key, old, patch, order),
+        Some(ListMerge::ByKey(key)) => merge_by_key(schema, key, old, patch, order, budget),
     }
 }
 
 /// An entry of a list that is replaced as a whole.
-fn replaced(item: &Value) -> Value {
+fn replaced(item: &Value, budget: &mut WorkBudget) -> Result<Value, PatchError> {
     match item {
-        Value::Object(fields) if is_directed(fields) => Value::Object(without_directives(fields)),
-        other => other.clone(),
+        Value::Object(fields) if is_directed(fields) => {
+            let extent = budget.measure(item, "copying values")?;
+            budget.spend_copy(extent, "copying values")?;
+            Ok(Value::Object(without_directives(fields)))
+        }
+        other => copied(other, budget),
     }
+}
+
+/// What a patch says about a list that merges by a key.
+struct KeyedPatch<'a> {
+    /// The entries to merge, in the patch's order.
+    entries: Vec<&'a Value>,
+    /// The keys of the entries to delete.
+    gone: BTreeSet<ValueKey<&'a Value>>,
+    /// Whether the entries take the place of the whole list.
+    replaces_all: bool,
+}
+
+impl<'a> KeyedPatch<'a> {
+    fn read(
+        key: &'static str,
+        patch: &'a [Value],
+        budget: &mut WorkBudget,
+    ) -> Result<Self, PatchError> {
+        let mut read = Self { entries: Vec::new(), gone: BTreeSet::new(), replaces_all: false };
+        for item in patch {
+            budget.spend(1, "merging lists")?;
+            let fields = fields_of(item, key)?;
+            match directive(fields)? {
+                Some(Directive::Replace) => {
+                    read.replaces_all = true;
+                    // A bare directive is no entry; one with fields is.
+                    if fields.len() > 1 {
+                        read.entries.push(item);
+                    }
+                }
+                Some(Directive::Delete) => {
+                    let gone = key_value(fields, key)?;
+                    budget.measure(gone, "merging lists")?;
+                    read.gone.insert(ValueKey(gone));
+                }
+                Some(Directive::Merge) | None => read.entries.push(item),
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn fields_of<'a>(item: &'a Value, key: &str) -> Result<&'a Map<String, Value>, PatchError> {
+    item.as_object().ok_or_else(|| {
+        PatchError::DoesNotFit(format!(
+            "the entries of a list that merges by {key:?} must be objects"
+        ))
+    })
 }
 
 fn merge_by_key(
@@ -148,59 +228,90 @@ fn merge_by_key(
     old: Vec<Value>,
     patch: &[Value],
     order: Order<'_>,
+    budget: &mut WorkBudget,
 ) -> Result<Vec<Value>, PatchError> {
     let by = Some(ListMerge::ByKey(key));
-    let mut entries: Vec<&Map<String, Value>> = Vec::new();
-    let mut merged = old.clone();
-    let mut replace = false;
-    for item in patch {
-        let Value::Object(fields) = item else {
-            return Err(PatchError::DoesNotFit(format!(
-                "the entries of a list that merges by {key:?} must be objects"
-            )));
-        };
-        match directive(fields)? {
-            Some(Directive::Replace) => {
-                replace = true;
-                // A bare directive is no entry; one with fields is.
-                if fields.len() > 1 {
-                    entries.push(fields);
-                }
-            }
-            Some(Directive::Delete) => {
-                let gone = key_value(fields, key)?;
-                merged.retain(|item| item.get(key) != Some(gone));
-            }
-            Some(Directive::Merge) | None => entries.push(fields),
-        }
+    let KeyedPatch { entries, gone, replaces_all } = KeyedPatch::read(key, patch, budget)?;
+    if replaces_all {
+        return entries.into_iter().map(|item| replaced(item, budget)).collect();
     }
-    if replace {
-        return Ok(entries
-            .into_iter()
-            .map(|fields| Value::Object(without_directives(fields)))
-            .collect());
+    let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
+    let mut merged = old;
+    if !gone.is_empty() {
+        budget.spend_entries(merged.len(), "merging lists")?;
+        merged.retain(|item| item.get(key).is_none_or(|key| !gone.contains(&ValueKey(key))));
     }
-    for fields in &entries {
+    let mut index = KeyIndex::new(key, &merged, budget)?;
+    for item in &entries {
+        let fields = fields_of(item, key)?;
         let wanted = key_value(fields, key)?;
-        let place = merged.iter_mut().find(|item| item.get(key) == Some(wanted));
-        match place {
+        match index.first(wanted) {
             Some(place) => {
-                let before = match place.take() {
+                let before = match merged[place].take() {
                     Value::Object(before) => before,
                     _ => Map::new(),
                 };
-                *place = Value::Object(merge_objects(schema, before, fields)?);
+                merged[place] = Value::Object(merge_objects(schema, before, fields, budget)?);
+                index.merged(wanted, place, &merged[place]);
             }
-            None => merged.push(Value::Object(merge_objects(schema, Map::new(), fields)?)),
+            None => {
+                let new = Value::Object(merge_objects(schema, Map::new(), fields, budget)?);
+                index.add(merged.len(), &new);
+                merged.push(new);
+            }
         }
     }
-    let named: Vec<Value> = entries.into_iter().cloned().map(Value::Object).collect();
-    Ok(order::sorted(merged, by, &named, order, &old))
+    let wanted = match order {
+        Order::Given(wanted) => EntryPlaces::new(by, wanted, budget)?,
+        Order::OfThePatch => EntryPlaces::new(by, entries, budget)?,
+    };
+    Ok(in_order(merged, &wanted, &places))
+}
+
+/// Where the entries of a list that is being merged stand, by their merge keys.
+struct KeyIndex {
+    key: &'static str,
+    places: BTreeSet<(ValueKey<Value>, usize)>,
+}
+
+impl KeyIndex {
+    fn new(key: &'static str, list: &[Value], budget: &mut WorkBudget) -> Result<Self, PatchError> {
+        let mut index = Self { key, places: BTreeSet::new() };
+        for (place, item) in list.iter().enumerate() {
+            budget.spend(1, "merging lists")?;
+            if let Some(own) = item.get(key) {
+                let extent = budget.measure(own, "merging lists")?;
+                budget.spend_copy(extent, "merging lists")?;
+            }
+            index.add(place, item);
+        }
+        Ok(index)
+    }
+
+    /// The first entry with this key.
+    fn first(&self, wanted: &Value) -> Option<usize> {
+        let (ValueKey(own), place) = self.places.range((ValueKey(wanted.clone()), 0)..).next()?;
+        (own == wanted).then_some(*place)
+    }
+
+    fn add(&mut self, place: usize, item: &Value) {
+        if let Some(own) = item.get(self.key) {
+            self.places.insert((ValueKey(own.clone()), place));
+        }
+    }
+
+    /// An entry that had this key was merged with another. Its key is the same, unless a null in the patch took it away.
+    fn merged(&mut self, before: &Value, place: usize, item: &Value) {
+        if item.get(self.key) != Some(before) {
+            self.places.remove(&(ValueKey(before.clone()), place));
+            self.add(place, item);
+        }
+    }
 }
 
 fn key_value<'a>(fields: &'a Map<String, Value>, key: &str) -> Result<&'a Value, PatchError> {
     fields.get(key).ok_or_else(|| {
-        let shown = Value::Object(fields.clone());
+        let shown = super::shown(&Value::Object(fields.clone()));
         PatchError::DoesNotFit(format!("map: {shown} does not contain declared merge key: {key}"))
     })
 }

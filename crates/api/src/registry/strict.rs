@@ -13,6 +13,12 @@ use serde_json::{Error, Map, Value};
 
 use super::decode_error::DecodeError;
 
+/// Unknown fields that are told of one body, as upstream (`sigs.k8s.io/json`).
+const UNKNOWN_FIELDS_MAX: usize = 100;
+
+/// Bytes of a path that is told. A longer one loses its beginning.
+const PATH_BYTES_MAX: usize = 512;
+
 /// An object as read, with the paths of fields that its type does not have, in reading order.
 pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<(T, Vec<String>), DecodeError> {
     let mut notes = Notes::default();
@@ -55,7 +61,8 @@ impl Notes<'_> {
                 Step::Index(index) => text.push_str(&format!("[{index}]")),
             }
         }
-        text
+        let begin = text.ceil_char_boundary(text.len().saturating_sub(PATH_BYTES_MAX));
+        text.split_off(begin)
     }
 
     /// The value at the current path is done with.
@@ -125,8 +132,10 @@ impl<'v> Deserializer<'v> for Node<'_, 'v> {
     }
 
     fn deserialize_ignored_any<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
-        let path = self.notes.text();
-        self.notes.unknown_fields.push(path);
+        if self.notes.unknown_fields.len() < UNKNOWN_FIELDS_MAX {
+            let path = self.notes.text();
+            self.notes.unknown_fields.push(path);
+        }
         visitor.visit_unit()
     }
 
@@ -242,6 +251,15 @@ mod tests {
             "spec.containers[1].ports[0].x",
         ];
         assert_eq!(unknown, expected);
+    }
+
+    #[test]
+    fn a_hundred_unknown_fields_are_told_by_short_paths() {
+        let unknown: Map<String, Value> =
+            (0..1_000).map(|n| (format!("{}{n}", "x".repeat(1_000)), Value::Null)).collect();
+        let (_, told) = read::<Pod>(&json!({"spec": unknown})).unwrap();
+        assert_eq!(told.len(), UNKNOWN_FIELDS_MAX);
+        assert!(told.iter().all(|path| path.len() == PATH_BYTES_MAX));
     }
 
     #[test]

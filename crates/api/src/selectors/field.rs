@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::TERMS_MAX;
 use crate::registry::{KindEntry, Scope};
 use crate::status::ApiError;
 
@@ -27,12 +28,16 @@ enum Comparison {
 impl FieldSelector {
     /// Reads a selector; `\,`, `\=` and `\\` stand for themselves in values.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let terms = split_terms(text)
+        let terms: Vec<Term> = split_terms(text)
             .into_iter()
             .filter(|term| !term.is_empty())
+            .take(TERMS_MAX + 1)
             .map(|term| parse_term(&term, text))
             .collect::<Result<_, _>>()?;
-        Ok(Self { terms })
+        match terms.len() > TERMS_MAX {
+            true => Err(format!("a field selector may have at most {TERMS_MAX} terms")),
+            false => Ok(Self { terms }),
+        }
     }
 
     /// True when it selects everything.
@@ -175,6 +180,13 @@ mod tests {
         ] {
             assert_eq!(matches(selector, phase), selected, "{selector} on {phase}");
         }
+    }
+
+    #[test]
+    fn the_number_of_terms_is_bounded() {
+        assert!(FieldSelector::parse(&"metadata.name=a,".repeat(TERMS_MAX)).is_ok());
+        let refused = FieldSelector::parse(&"metadata.name=a,".repeat(TERMS_MAX + 1)).unwrap_err();
+        assert_eq!(refused, "a field selector may have at most 1000 terms");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Label selectors in their text form: `app=web,tier in (a, b),!canary`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::TERMS_MAX;
 use crate::validation::names;
 
 /// Requirements that must all hold.
@@ -18,8 +19,8 @@ struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
-    In(Vec<String>),
-    NotIn(Vec<String>),
+    In(BTreeSet<String>),
+    NotIn(BTreeSet<String>),
     Exists,
     DoesNotExist,
     GreaterThan(i64),
@@ -33,6 +34,9 @@ impl LabelSelector {
         let mut requirements = Vec::new();
         while tokens.peek() != Token::End {
             requirements.push(parse_requirement(&mut tokens)?);
+            if requirements.len() > TERMS_MAX {
+                return Err(format!("a label selector may have at most {TERMS_MAX} requirements"));
+            }
             match tokens.next() {
                 Token::End => break,
                 Token::Comma if tokens.peek() != Token::End => {}
@@ -149,8 +153,8 @@ fn parse_requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
         return Ok(Requirement { key, condition: Condition::Exists });
     }
     let condition = match tokens.next() {
-        Token::Equal => Condition::In(vec![parse_value(&key, tokens)?]),
-        Token::NotEqual => Condition::NotIn(vec![parse_value(&key, tokens)?]),
+        Token::Equal => Condition::In(BTreeSet::from([parse_value(&key, tokens)?])),
+        Token::NotEqual => Condition::NotIn(BTreeSet::from([parse_value(&key, tokens)?])),
         Token::Word(word) if word == "in" => Condition::In(parse_set(&key, tokens)?),
         Token::Word(word) if word == "notin" => Condition::NotIn(parse_set(&key, tokens)?),
         Token::Greater => Condition::GreaterThan(parse_bound(&key, tokens)?),
@@ -190,14 +194,14 @@ fn parse_value(key: &str, tokens: &mut Tokens<'_>) -> Result<String, String> {
     }
 }
 
-fn parse_set(key: &str, tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
+fn parse_set(key: &str, tokens: &mut Tokens<'_>) -> Result<BTreeSet<String>, String> {
     match tokens.next() {
         Token::Open => {}
         other => return Err(format!("found '{other}' expected: '('")),
     }
-    let mut values = Vec::new();
+    let mut values = BTreeSet::new();
     loop {
-        values.push(parse_value(key, tokens)?);
+        values.insert(parse_value(key, tokens)?);
         match tokens.next() {
             Token::Comma => {}
             Token::Close => return Ok(values),
@@ -249,6 +253,14 @@ mod tests {
             let parsed = LabelSelector::parse(selector).expect(selector);
             assert_eq!(parsed.matches(&web), selected, "{selector}");
         }
+    }
+
+    #[test]
+    fn the_number_of_requirements_is_bounded() {
+        let text = |count: usize| (0..count).map(|n| format!("k{n}!=x,")).collect::<String>() + "a";
+        assert!(LabelSelector::parse(&text(TERMS_MAX - 1)).is_ok());
+        let refused = LabelSelector::parse(&text(TERMS_MAX)).unwrap_err();
+        assert_eq!(refused, "a label selector may have at most 1000 requirements");
     }
 
     #[test]

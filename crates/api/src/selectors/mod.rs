@@ -16,6 +16,10 @@ use crate::status::ApiError;
 pub use field::FieldSelector;
 pub use label::LabelSelector;
 
+/// The requirements of a label selector, or the terms of a field selector, in a query. Each is looked at for each object of a
+/// list. Upstream bounds them by the length of the query alone.
+const TERMS_MAX: usize = 1_000;
+
 /// What an object must be to be selected.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {

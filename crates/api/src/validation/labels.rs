@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 pub use rekindle_types::validation::labels::labels;
 
-use super::{Path, invalid_each, names};
+use super::{MISTAKES_MAX, Path, invalid_each, names};
 use crate::registry::field_error::FieldError;
 
 /// All annotations of an object together, keys and values.
@@ -18,9 +18,12 @@ pub fn annotations(
     let mut errors = Vec::new();
     let mut bytes = 0;
     for (key, value) in annotations.into_iter().flatten() {
+        bytes += key.len() + value.len();
+        if errors.len() >= MISTAKES_MAX {
+            continue;
+        }
         // Upstream accepts upper case in the prefix here, unlike in labels.
         errors.extend(invalid_each(field, key, names::qualified(&key.to_lowercase())));
-        bytes += key.len() + value.len();
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
         errors.push(FieldError::too_long(field, ANNOTATIONS_BYTES_MAX));

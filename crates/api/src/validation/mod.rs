@@ -3,6 +3,7 @@
 
 pub mod amounts;
 pub mod labels;
+pub(crate) mod list_keys;
 pub mod names;
 pub mod numbers;
 pub mod object_meta;
@@ -13,7 +14,8 @@ pub mod selector;
 pub use rekindle_types::validation::Path;
 
 use crate::registry::FieldError;
-pub(crate) use rekindle_types::validation::{invalid_each, items};
+pub(crate) use list_keys::ListKeys;
+pub(crate) use rekindle_types::validation::{MISTAKES_MAX, invalid_each, items};
 
 /// What is wrong now and was not before, which is only asked when something is. An object may be older than a rule; it must still be possible to
 /// label it, and to take its finalizers.
@@ -24,8 +26,15 @@ pub(crate) fn new_mistakes(
     if now.is_empty() {
         return now;
     }
-    let known = before();
-    now.into_iter().filter(|error| !known.contains(error)).collect()
+    let known: ListKeys<FieldError> = before().into_iter().collect();
+    now.into_iter().filter(|error| !known.has(error)).collect()
+}
+
+/// As much of a text as an error shows, where many errors show the same one: a name that is too long would else be written down
+/// for each entry of a list.
+pub(crate) fn shortened(text: &str) -> &str {
+    const BYTES_MAX: usize = 256;
+    &text[..text.floor_char_boundary(BYTES_MAX)]
 }
 
 /// The text, or the empty text: an absent string and an empty one mean the same in the Kubernetes API.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::{Path, invalid_each, items, labels, names, text};
+use super::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, shortened, text};
 use crate::registry::field_error::{FieldError, Problem};
 use crate::registry::resource::{NameRule, Scope};
 
@@ -51,6 +51,9 @@ fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut controller: Option<&OwnerReference> = None;
     for (index, owner) in owners.iter().enumerate() {
+        if errors.len() >= MISTAKES_MAX {
+            break;
+        }
         let entry = field.index(index);
         if owner.api_version.is_empty() || owner.api_version.starts_with('/') {
             errors.push(FieldError::invalid(
@@ -77,7 +80,7 @@ fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
                     &owner.name,
                     format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
-                        first.kind, first.name, owner.kind, owner.name
+                        shortened(&first.kind), shortened(&first.name), owner.kind, owner.name
                     ),
                 ));
             } else {
@@ -91,6 +94,9 @@ fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
 fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for finalizer in finalizers {
+        if errors.len() >= MISTAKES_MAX {
+            break;
+        }
         errors.extend(invalid_each(field, finalizer, names::qualified(finalizer)));
         // Upstream: unqualified names are kept for its own two and for the namespace's.
         if !finalizer.contains('/')
@@ -138,10 +144,10 @@ pub fn check_update(new: &ObjectMeta, old: &ObjectMeta, field: &Path) -> Vec<Fie
         }
     }
     if new.deletion_timestamp.is_some() {
-        let old_finalizers = items(old.finalizers.as_ref());
+        let old_finalizers: ListKeys<&String> = items(old.finalizers.as_ref()).iter().collect();
         let added: Vec<&String> = items(new.finalizers.as_ref())
             .iter()
-            .filter(|finalizer| !old_finalizers.contains(finalizer))
+            .filter(|finalizer| !old_finalizers.has(finalizer))
             .collect();
         if !added.is_empty() {
             errors.push(FieldError::forbidden(

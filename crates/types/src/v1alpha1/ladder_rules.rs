@@ -14,6 +14,10 @@ pub const AVOID_NODE_DEFAULT: &str = "30m";
 pub const RUNG_ATTEMPTS_DEFAULT: u32 = 1;
 
 const ATTEMPTS_MAX: u32 = 1000;
+/// Each rung stands once.
+const RUNGS_MAX: usize = Rung::ALL.len();
+/// So does each part of what is made new.
+const REFRESH_MAX: usize = Refresh::ALL.len();
 /// Neither a window nor an avoidance makes sense beyond this.
 const SPAN_MAX: TickDuration = TickDuration::from_secs(30 * 24 * 3600);
 /// A span of time takes no more than this to write.
@@ -46,7 +50,11 @@ impl RestartLadderSpec {
         if self.rungs.is_empty() {
             errors.push(FieldError::required(&rungs_field, "a ladder needs a rung"));
         }
-        for (index, rung) in self.rungs.iter().enumerate() {
+        // Each fault is told with all of an annotation, which may be long; and more rungs than there are come twice anyway.
+        if self.rungs.len() > RUNGS_MAX {
+            errors.push(FieldError::too_many(&rungs_field, RUNGS_MAX));
+        }
+        for (index, rung) in self.rungs.iter().enumerate().take(RUNGS_MAX) {
             let before = &self.rungs[..index];
             errors.extend(rung_faults(rung, before, &rungs_field.index(index)));
         }
@@ -119,6 +127,9 @@ pub fn refresh_faults(rung: Rung, refresh: Option<&[Refresh]>, field: &Path) -> 
             field,
             "name what is made new, or leave it out for all of it",
         )];
+    }
+    if refresh.len() > REFRESH_MAX {
+        return vec![FieldError::too_many(field, REFRESH_MAX)];
     }
     let twice = refresh.iter().enumerate().filter(|(index, item)| refresh[..*index].contains(item));
     twice.map(|(index, item)| FieldError::duplicate(field.index(index), item.name())).collect()

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What is wrong with a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FieldError {
     /// The path, for example `spec.containers[0].image`.
     pub field: String,
@@ -14,7 +14,7 @@ pub struct FieldError {
 }
 
 /// The kinds of mistakes; each has its reason in `Status.details.causes`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
     /// The value is not acceptable. Carries the value as shown to the user; empty where it is not shown.
     Invalid(String),

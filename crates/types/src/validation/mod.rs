@@ -11,6 +11,10 @@ pub mod selector;
 pub use field_error::FieldError;
 pub use path::Path;
 
+/// After so many mistakes the rest of a long list is not looked at. Each takes more memory than the entry that
+/// it is about.
+pub const MISTAKES_MAX: usize = 1_000;
+
 /// One `Invalid value` error for each message of a name rule.
 pub fn invalid_each<'a>(
     field: &'a Path,

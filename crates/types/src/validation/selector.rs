@@ -4,11 +4,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 use super::{FieldError, Path, invalid_each, items, labels, names};
 
-/// Checks the keys, values and operators of a selector.
+/// The expressions of one selector, and the values in all of them. Each is looked at for each object that may be selected,
+/// again and again. Upstream has no such limit.
+pub const TERMS_MAX: usize = 1_000;
+
+/// Checks the keys, values and operators of a selector, and how many there are.
 pub fn check(selector: &LabelSelector, field: &Path) -> Vec<FieldError> {
     let mut errors = labels::labels(selector.match_labels.as_ref(), &field.child("matchLabels"));
     let expressions = field.child("matchExpressions");
-    for (index, requirement) in items(selector.match_expressions.as_ref()).iter().enumerate() {
+    let requirements = items(selector.match_expressions.as_ref());
+    let values = requirements.iter().map(|one| items(one.values.as_ref()).len());
+    if requirements.len() > TERMS_MAX || values.sum::<usize>() > TERMS_MAX {
+        errors.push(FieldError::too_many(&expressions, TERMS_MAX));
+    }
+    for (index, requirement) in requirements.iter().enumerate().take(TERMS_MAX) {
         errors.extend(check_requirement(requirement, &expressions.index(index)));
     }
     errors
@@ -45,7 +54,7 @@ fn check_requirement(requirement: &LabelSelectorRequirement, field: &Path) -> Ve
         &requirement.key,
         names::qualified(&requirement.key),
     ));
-    for (index, value) in values.iter().enumerate() {
+    for (index, value) in values.iter().enumerate().take(TERMS_MAX) {
         errors.extend(invalid_each(
             &field.child("values").index(index),
             value,
@@ -53,4 +62,36 @@ fn check_requirement(requirement: &LabelSelectorRequirement, field: &Path) -> Ve
         ));
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(expressions: usize, values: usize) -> LabelSelector {
+        let one = LabelSelectorRequirement {
+            key: "a".to_owned(),
+            operator: "In".to_owned(),
+            values: Some(vec!["x".to_owned(); values]),
+        };
+        LabelSelector {
+            match_expressions: Some(vec![one; expressions]),
+            ..LabelSelector::default()
+        }
+    }
+
+    #[test]
+    fn the_number_of_expressions_and_values_is_bounded() {
+        let errors = |expressions, values| {
+            check(&selector(expressions, values), &Path::new("spec.selector"))
+        };
+        assert_eq!(errors(TERMS_MAX, 1), []);
+        assert_eq!(errors(1, TERMS_MAX), []);
+        for (expressions, values) in [(TERMS_MAX + 1, 1), (2, TERMS_MAX)] {
+            let told: Vec<String> =
+                errors(expressions, values).iter().map(|e| e.to_string()).collect();
+            let expected = "spec.selector.matchExpressions: Too many: must have at most 1000 items";
+            assert_eq!(told, [expected]);
+        }
+    }
 }

@@ -1,15 +1,64 @@
 //! Whether somebody who holds some rules may hand out others: nobody gives away more than they have. Source: upstream's
 //! `component-helpers/auth/rbac/validation`.
+//!
+//! A rule means each of its verbs for each of its resources, groups and names: a product that upstream writes out. Here no more of
+//! it is looked at than [`CHECKS_MAX`] allows, and nothing of it when one held rule covers all of the wanted one.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use super::rule::ALL;
 use crate::validation::items;
 
+/// How often one request may ask whether one held rule covers something.
+pub const CHECKS_MAX: usize = 500_000;
+
+/// Rules whose products are too large to be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "whether all of it is held would take more than {CHECKS_MAX} comparisons of verbs, API groups, resources and names; \
+     use several roles with fewer of them"
+)]
+pub struct TooManyCombinations;
+
 /// What of `wanted` is not in `held`, compacted: rules that differ in their verbs only are one.
-pub fn missing(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
-    let missing = wanted.iter().flat_map(single);
-    compact(missing.filter(|rule| !held.iter().any(|held| covers(held, rule))))
+///
+/// # Errors
+/// When that would take too many comparisons.
+pub fn missing(
+    held: &[PolicyRule],
+    wanted: &[PolicyRule],
+) -> Result<Vec<PolicyRule>, TooManyCombinations> {
+    let held: Vec<HeldRule<'_>> = held.iter().map(HeldRule::new).collect();
+    let mut checks = Checks { left: CHECKS_MAX };
+    let mut missing = Vec::new();
+    for rule in wanted {
+        let wanted = WantedRule::new(rule);
+        checks.take(wanted.words().saturating_mul(held.len()))?;
+        if held.iter().any(|held| held.covers_all(&wanted)) {
+            continue;
+        }
+        for single in wanted.singles() {
+            checks.take(1 + held.iter().map(|held| held.cost(&single)).sum::<usize>())?;
+            if !held.iter().any(|held| held.covers(&single)) {
+                missing.push(single);
+            }
+        }
+    }
+    Ok(compact(missing))
+}
+
+/// The comparisons that are left.
+struct Checks {
+    left: usize,
+}
+
+impl Checks {
+    fn take(&mut self, checks: usize) -> Result<(), TooManyCombinations> {
+        self.left = self.left.checked_sub(checks).ok_or(TooManyCombinations)?;
+        Ok(())
+    }
 }
 
 /// A rule as upstream's messages show it: `{APIGroups:["apps"], Resources:["deployments"], Verbs:["get" "list"]}`.
@@ -28,96 +77,181 @@ pub fn describe(rule: &PolicyRule) -> String {
     format!("{{{}}}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// The rule as rules of one verb, group, resource, name or path each.
-fn single(rule: &PolicyRule) -> Vec<PolicyRule> {
-    let one = |entry: &String| Some(vec![entry.clone()]);
-    let mut all = Vec::new();
-    for verb in &rule.verbs {
-        let verbs = vec![verb.clone()];
-        for path in items(rule.non_resource_urls.as_ref()) {
-            let non_resource_urls = one(path);
-            all.push(PolicyRule { verbs: verbs.clone(), non_resource_urls, ..Default::default() });
-        }
-        for group in items(rule.api_groups.as_ref()) {
-            for resource in items(rule.resources.as_ref()) {
-                let plain = PolicyRule {
-                    verbs: verbs.clone(),
-                    api_groups: one(group),
-                    resources: one(resource),
-                    ..Default::default()
-                };
-                let names = items(rule.resource_names.as_ref());
-                if names.is_empty() {
-                    all.push(plain);
-                    continue;
-                }
-                let named = names
-                    .iter()
-                    .map(|name| PolicyRule { resource_names: one(name), ..plain.clone() });
-                all.extend(named);
-            }
-        }
-    }
-    all
+/// One verb for one thing.
+#[derive(Clone, Copy, Debug)]
+struct Single<'a> {
+    verb: &'a str,
+    thing: Thing<'a>,
 }
 
-/// Whether a rule allows everything that a single one does.
-fn covers(held: &PolicyRule, single: &PolicyRule) -> bool {
-    let has = |list: &[String], wanted: Option<&Vec<String>>| {
-        list.iter().any(|known| known == ALL)
-            || items(wanted).iter().all(|entry| list.contains(entry))
-    };
-    if !has(&held.verbs, Some(&single.verbs)) {
-        return false;
-    }
-    let paths = items(single.non_resource_urls.as_ref());
-    if !paths.is_empty() {
-        let known = items(held.non_resource_urls.as_ref());
-        return paths.iter().all(|path| {
-            known.iter().any(|known| {
-                known == path
-                    || known.strip_suffix(ALL).is_some_and(|start| path.starts_with(start))
-            })
-        });
-    }
-    let resource_names = items(held.resource_names.as_ref());
-    let wanted_names = items(single.resource_names.as_ref());
-    let names_fit = resource_names.is_empty()
-        || (!wanted_names.is_empty()
-            && wanted_names.iter().all(|name| resource_names.contains(name)));
-    names_fit
-        && has(items(held.api_groups.as_ref()), single.api_groups.as_ref())
-        && items(single.resources.as_ref())
-            .iter()
-            .all(|resource| has_resource(items(held.resources.as_ref()), resource))
+/// What a verb is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing<'a> {
+    Path(&'a str),
+    /// A resource, by one name or by any.
+    Resource {
+        group: &'a str,
+        resource: &'a str,
+        name: Option<&'a str>,
+    },
 }
 
-fn has_resource(list: &[String], wanted: &String) -> bool {
-    list.iter().any(|known| known == ALL || known == wanted)
-        || wanted.split_once('/').is_some_and(|(_, subresource)| {
-            list.iter().any(|known| known.strip_prefix("*/") == Some(subresource))
+/// A rule to be handed out: its words, each once, in its order.
+struct WantedRule<'a> {
+    verbs: Vec<&'a str>,
+    groups: Vec<&'a str>,
+    resources: Vec<&'a str>,
+    names: Vec<&'a str>,
+    paths: Vec<&'a str>,
+}
+
+impl<'a> WantedRule<'a> {
+    fn new(rule: &'a PolicyRule) -> Self {
+        let once = |list: &'a [String]| {
+            let mut known = BTreeSet::new();
+            list.iter().map(String::as_str).filter(|word| known.insert(*word)).collect()
+        };
+        Self {
+            verbs: once(&rule.verbs),
+            groups: once(items(rule.api_groups.as_ref())),
+            resources: once(items(rule.resources.as_ref())),
+            names: once(items(rule.resource_names.as_ref())),
+            paths: once(items(rule.non_resource_urls.as_ref())),
+        }
+    }
+
+    fn words(&self) -> usize {
+        let Self { verbs, groups, resources, names, paths } = self;
+        [verbs, groups, resources, names, paths].into_iter().map(Vec::len).sum()
+    }
+
+    /// The product, one by one.
+    fn singles(&self) -> impl Iterator<Item = Single<'a>> + '_ {
+        self.verbs.iter().flat_map(move |verb| {
+            let paths = self.paths.iter().map(|path| Thing::Path(path));
+            let resources = self.groups.iter().flat_map(move |group| {
+                self.resources.iter().flat_map(move |resource| self.named(group, resource))
+            });
+            paths.chain(resources).map(|thing| Single { verb, thing })
         })
+    }
+
+    fn named(&self, group: &'a str, resource: &'a str) -> impl Iterator<Item = Thing<'a>> + '_ {
+        let any = self.names.is_empty().then_some(None);
+        let names = any.into_iter().chain(self.names.iter().copied().map(Some));
+        names.map(move |name| Thing::Resource { group, resource, name })
+    }
 }
 
-fn compact(rules: impl Iterator<Item = PolicyRule>) -> Vec<PolicyRule> {
-    let mut all: Vec<PolicyRule> = Vec::new();
-    for mut rule in rules {
-        let verbs = std::mem::take(&mut rule.verbs);
-        let same = all.iter_mut().find(|known| {
-            known.api_groups == rule.api_groups
-                && known.resources == rule.resources
-                && known.resource_names == rule.resource_names
-                && known.non_resource_urls == rule.non_resource_urls
-        });
-        match same {
-            Some(known) => known.verbs.extend(verbs),
-            None => all.push(PolicyRule { verbs, ..rule }),
+/// Words of a held rule, and whether a star among them means all.
+struct HeldWords<'a> {
+    all: bool,
+    words: BTreeSet<&'a str>,
+}
+
+impl<'a> HeldWords<'a> {
+    fn new(list: &'a [String]) -> Self {
+        let words: BTreeSet<&str> = list.iter().map(String::as_str).collect();
+        Self { all: words.contains(ALL), words }
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.all || self.words.contains(word)
+    }
+
+    fn has_resource(&self, wanted: &str) -> bool {
+        self.has(wanted)
+            || wanted.split_once('/').is_some_and(|(_, subresource)| {
+                self.words.contains(format!("*/{subresource}").as_str())
+            })
+    }
+}
+
+/// A rule that somebody has.
+struct HeldRule<'a> {
+    verbs: HeldWords<'a>,
+    groups: HeldWords<'a>,
+    resources: HeldWords<'a>,
+    names: BTreeSet<&'a str>,
+    paths: BTreeSet<&'a str>,
+    /// How paths begin that are held by a star at the end.
+    path_starts: Vec<&'a str>,
+}
+
+impl<'a> HeldRule<'a> {
+    fn new(rule: &'a PolicyRule) -> Self {
+        let paths = items(rule.non_resource_urls.as_ref());
+        Self {
+            verbs: HeldWords::new(&rule.verbs),
+            groups: HeldWords::new(items(rule.api_groups.as_ref())),
+            resources: HeldWords::new(items(rule.resources.as_ref())),
+            names: items(rule.resource_names.as_ref()).iter().map(String::as_str).collect(),
+            paths: paths.iter().map(String::as_str).collect(),
+            path_starts: paths.iter().filter_map(|path| path.strip_suffix(ALL)).collect(),
         }
     }
-    all.sort_by_key(describe);
-    for rule in &mut all {
-        rule.verbs.dedup();
+
+    /// How many comparisons it takes at most to know whether it covers this.
+    fn cost(&self, single: &Single<'_>) -> usize {
+        match single.thing {
+            Thing::Path(_) => 1 + self.path_starts.len(),
+            Thing::Resource { .. } => 1,
+        }
     }
+
+    fn covers(&self, single: &Single<'_>) -> bool {
+        self.verbs.has(single.verb)
+            && match single.thing {
+                Thing::Path(path) => self.has_path(path),
+                Thing::Resource { group, resource, name } => {
+                    (self.names.is_empty() || name.is_some_and(|name| self.names.contains(name)))
+                        && self.groups.has(group)
+                        && self.resources.has_resource(resource)
+                }
+            }
+    }
+
+    /// Whether it covers the whole product. A star at the end of a path is compared single by single only.
+    fn covers_all(&self, wanted: &WantedRule<'_>) -> bool {
+        let names_fit = self.names.is_empty()
+            || (!wanted.names.is_empty()
+                && wanted.names.iter().all(|name| self.names.contains(name)));
+        names_fit
+            && wanted.verbs.iter().all(|verb| self.verbs.has(verb))
+            && wanted.groups.iter().all(|group| self.groups.has(group))
+            && wanted.resources.iter().all(|resource| self.resources.has_resource(resource))
+            && wanted.paths.iter().all(|path| self.paths.contains(path))
+    }
+
+    fn has_path(&self, path: &str) -> bool {
+        self.paths.contains(path) || self.path_starts.iter().any(|start| path.starts_with(start))
+    }
+}
+
+/// Singles as rules: those for the same thing are one.
+fn compact(singles: Vec<Single<'_>>) -> Vec<PolicyRule> {
+    let mut verbs: BTreeMap<Thing<'_>, Vec<String>> = BTreeMap::new();
+    for Single { verb, thing } in singles {
+        verbs.entry(thing).or_default().push(verb.to_owned());
+    }
+    let one = |word: &str| Some(vec![word.to_owned()]);
+    let rule = |(thing, mut verbs): (Thing<'_>, Vec<String>)| {
+        verbs.dedup();
+        match thing {
+            Thing::Path(path) => {
+                PolicyRule { verbs, non_resource_urls: one(path), ..PolicyRule::default() }
+            }
+            Thing::Resource { group, resource, name } => PolicyRule {
+                verbs,
+                api_groups: one(group),
+                resources: one(resource),
+                resource_names: name.and_then(one),
+                ..PolicyRule::default()
+            },
+        }
+    };
+    let mut all: Vec<PolicyRule> = verbs.into_iter().map(rule).collect();
+    all.sort_by_cached_key(describe);
     all
 }
 
@@ -142,7 +276,7 @@ mod tests {
     }
 
     fn missing_of(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<String> {
-        missing(held, wanted).iter().map(describe).collect()
+        missing(held, wanted).unwrap().iter().map(describe).collect()
     }
 
     #[test]
@@ -189,5 +323,24 @@ mod tests {
             missing_of(&[path("/metrics")], &[path("/metrics/x")]),
             [r#"{NonResourceURLs:["/metrics/x"], Verbs:["get"]}"#]
         );
+    }
+
+    #[test]
+    fn a_product_is_not_written_out_where_one_rule_covers_it_and_refused_where_it_is_too_large() {
+        let words =
+            |prefix: &str| -> Vec<String> { (0..2_000).map(|n| format!("{prefix}{n}")).collect() };
+        let large = PolicyRule {
+            verbs: words("v"),
+            api_groups: Some(words("g")),
+            resources: Some(words("r")),
+            resource_names: Some(words("n")),
+            non_resource_urls: None,
+        };
+        let everything = resources(&["*"], &["*"], &["*"], &[]);
+        let wanted = std::slice::from_ref(&large);
+        assert_eq!(missing(std::slice::from_ref(&everything), wanted), Ok(Vec::new()));
+        assert_eq!(missing(std::slice::from_ref(&large), wanted), Ok(Vec::new()));
+        let some = resources(&["v1"], &["g1"], &["r1"], &[]);
+        assert_eq!(missing(&[some], wanted), Err(TooManyCombinations));
     }
 }

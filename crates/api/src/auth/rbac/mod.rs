@@ -12,5 +12,5 @@ pub mod defaults;
 pub mod policies;
 pub mod rule;
 
-pub use covers::missing;
+pub use covers::{TooManyCombinations, missing};
 pub use policies::{Grant, Policies};

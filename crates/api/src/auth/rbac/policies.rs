@@ -1,6 +1,6 @@
 //! All roles and bindings, as far as decisions need them. Changed by one object at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::api::rbac::v1::{
@@ -161,6 +161,7 @@ impl Policies {
         user: &'a UserInfo,
         namespace: &'a str,
     ) -> impl Iterator<Item = Grant<'a>> {
+        let groups: BTreeSet<&str> = user.groups.iter().map(String::as_str).collect();
         let everywhere = self.cluster_bindings.iter().map(|known| (None, known));
         let inside = self.namespaces.get_key_value(namespace);
         let here = inside.into_iter().flat_map(|(namespace, inside)| {
@@ -168,7 +169,8 @@ impl Policies {
         });
         everywhere.chain(here).filter_map(move |(namespace, (name, binding))| {
             let of = namespace.unwrap_or_default();
-            let subject = binding.subjects.iter().find(|subject| names(subject, user, of))?;
+            let subject =
+                binding.subjects.iter().find(|subject| names(subject, user, &groups, of))?;
             let rules = self.rules_of(&binding.role, of)?;
             Some(Grant { namespace, binding: name, role: &binding.role, subject, rules })
         })
@@ -186,10 +188,10 @@ impl Policies {
 }
 
 /// Whether a subject of a binding in this namespace means the user.
-fn names(subject: &Subject, user: &UserInfo, namespace: &str) -> bool {
+fn names(subject: &Subject, user: &UserInfo, groups: &BTreeSet<&str>, namespace: &str) -> bool {
     match subject.kind.as_str() {
         "User" => subject.name == user.name,
-        "Group" => user.is_in(&subject.name),
+        "Group" => groups.contains(subject.name.as_str()),
         "ServiceAccount" => {
             let of = match text(subject.namespace.as_ref()) {
                 "" => namespace,

@@ -1,7 +1,5 @@
 //! What makes the policies of a Job valid, in upstream's words (`pkg/apis/batch/validation`).
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern,
     PodFailurePolicyRule, SuccessPolicyRule,
@@ -9,7 +7,7 @@ use k8s_openapi::api::batch::v1::{
 
 use crate::kinds::template;
 use crate::registry::field_error::{FieldError, Problem};
-use crate::validation::{Path, invalid_each, items, names, numbers, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, numbers, text};
 
 const RULES_MAX: usize = 20;
 const PATTERNS_MAX: usize = 20;
@@ -136,7 +134,7 @@ pub(super) fn pod_failure(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
         .spec
         .iter()
         .flat_map(|pods| pods.containers.iter().chain(items(pods.init_containers.as_ref())));
-    let containers: BTreeSet<&str> = containers.map(|container| container.name.as_str()).collect();
+    let containers: ListKeys<&str> = containers.map(|container| container.name.as_str()).collect();
     for (index, rule) in policy.rules.iter().enumerate() {
         errors.extend(pod_failure_rule(spec, rule, &containers, &field.index(index)));
     }
@@ -146,7 +144,7 @@ pub(super) fn pod_failure(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
 fn pod_failure_rule(
     spec: &JobSpec,
     rule: &PodFailurePolicyRule,
-    containers: &BTreeSet<&str>,
+    containers: &ListKeys<&str>,
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -185,13 +183,13 @@ fn one_of(value: &str, supported: &[&str], field: &Path) -> Option<FieldError> {
 
 fn exit_codes(
     requirement: &PodFailurePolicyOnExitCodesRequirement,
-    containers: &BTreeSet<&str>,
+    containers: &ListKeys<&str>,
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     errors.extend(one_of(&requirement.operator, OPERATORS, &field.child("operator")));
     let container = requirement.container_name.as_deref();
-    if let Some(name) = container.filter(|name| !containers.contains(name)) {
+    if let Some(name) = container.filter(|name| !containers.has(name)) {
         let detail = "must be one of the container or initContainer names in the pod template";
         errors.push(FieldError::invalid(field.child("containerName"), name, detail));
     }
@@ -202,13 +200,13 @@ fn exit_codes(
     } else if values.len() > EXIT_CODES_MAX {
         errors.push(FieldError::too_many(&field, EXIT_CODES_MAX));
     }
-    let mut seen = BTreeSet::new();
+    let mut seen = ListKeys::new();
     for (index, value) in values.iter().enumerate() {
         let field = field.index(index);
         if requirement.operator == "In" && *value == 0 {
             errors.push(FieldError::invalid(&field, value, "must not be 0 for the In operator"));
         }
-        if !seen.insert(value) {
+        if seen.add(value).is_some() {
             errors.push(FieldError::duplicate(&field, value));
         }
     }

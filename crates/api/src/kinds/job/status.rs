@@ -2,15 +2,13 @@
 //! changes, so that what stood there before is no reason to refuse the rest. Source: upstream's `ValidateJobUpdateStatus` and
 //! `getStatusValidationOptions`.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
 
 use super::indexes;
 use crate::registry::field_error::{FieldError, Problem};
-use crate::validation::{Path, items, numbers, text};
+use crate::validation::{ListKeys, Path, items, numbers, text};
 
 const COMPLETE: &str = "Complete";
 const FAILED: &str = "Failed";
@@ -117,13 +115,13 @@ impl Change<'_> {
         let UncountedTerminatedPods { succeeded, failed } = pods;
         let field = self.field.child("uncountedTerminatedPods");
         let mut errors = Vec::new();
-        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let mut seen: ListKeys<&str> = ListKeys::new();
         for (name, uids) in [("succeeded", succeeded), ("failed", failed)] {
             for (index, uid) in items(uids.as_ref()).iter().enumerate() {
                 let field = field.child(name).index(index);
                 if uid.is_empty() {
                     errors.push(FieldError::invalid(field, uid, "must not be empty"));
-                } else if !seen.insert(uid) {
+                } else if seen.add(uid).is_some() {
                     errors.push(FieldError::duplicate(field, uid));
                 }
             }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use rekindle_types::sysctls::{self, Home};
 
-use crate::validation::{Path, items, quantities, text};
+use crate::validation::{ListKeys, Path, items, quantities, text};
 
 /// The most advice of one kind, so that a long manifest does not drown its own answer.
 const SHOWN_MAX: usize = 8;
@@ -41,18 +41,21 @@ fn of_lists(spec: &PodSpec, field: &Path) -> Vec<String> {
         warnings.push(format!("{field}: a null labelSelector results in matching no pod"));
     }
     let aliases = items(spec.host_aliases.as_ref());
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, alias) in aliases.iter().enumerate() {
-        if aliases[..index].iter().any(|other| other.ip == alias.ip) {
+        if taken.add(&alias.ip).is_some() {
             let field = field.child("hostAliases").index(index).child("ip");
             warnings.push(format!("{field}: duplicate ip {:?}", alias.ip));
         }
     }
     let secrets = items(spec.image_pull_secrets.as_ref());
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, secret) in secrets.iter().enumerate() {
         let field = field.child("imagePullSecrets").index(index).child("name");
+        let is_again = taken.add(&secret.name).is_some();
         if secret.name.is_empty() {
             warnings.push(format!("{field}: invalid empty name \"\""));
-        } else if secrets[..index].contains(secret) {
+        } else if is_again {
             warnings.push(format!("{field}: duplicate name {:?}", secret.name));
         }
     }
@@ -66,7 +69,9 @@ fn unsafe_sysctls(spec: &PodSpec, field: &Path) -> Option<String> {
     let is_unsafe = |name: &&str| !sysctls::is_safe(name) && sysctls::home(name) != Home::Machine;
     let unsafe_ones: Vec<&str> = names.iter().map(String::as_str).filter(is_unsafe).collect();
     let field = field.child("securityContext").child("sysctls");
-    let list = unsafe_ones.join(", ");
+    let more = if unsafe_ones.len() > SHOWN_MAX { ", ..." } else { "" };
+    let shown: Vec<&str> = unsafe_ones.iter().take(SHOWN_MAX).copied().collect();
+    let list = format!("{}{more}", shown.join(", "));
     (!unsafe_ones.is_empty()).then(|| {
         format!("{field}: nodes refuse the pod unless they allow {list} (rekindle up --allowed-unsafe-sysctls)")
     })
@@ -85,16 +90,16 @@ fn hidden_files(spec: &PodSpec, field: &Path) -> Vec<String> {
     for (index, volume) in items(spec.volumes.as_ref()).iter().enumerate() {
         let Some(projected) = &volume.projected else { continue };
         let sources = items(projected.sources.as_ref());
-        let is_token = |path: &String| {
-            let mut tokens = sources.iter().filter_map(|s| s.service_account_token.as_ref());
-            tokens.any(|token| token.path == *path)
-        };
+        let tokens = sources.iter().filter_map(|s| s.service_account_token.as_ref());
+        let tokens: ListKeys<&str> = tokens.map(|token| token.path.as_str()).collect();
         for (position, source) in sources.iter().enumerate() {
             let config_map = source.config_map.iter().flat_map(|map| map.items.iter().flatten());
             let secret = source.secret.iter().flat_map(|secret| secret.items.iter().flatten());
             let files = source.downward_api.iter().flat_map(|api| api.items.iter().flatten());
             let paths = config_map.chain(secret).map(|key| &key.path);
-            for path in paths.chain(files.map(|file| &file.path)).filter(|path| is_token(path)) {
+            for path in
+                paths.chain(files.map(|file| &file.path)).filter(|path| tokens.has(path.as_str()))
+            {
                 let field = field.child("volumes").index(index).child("projected");
                 let field = field.child("sources").index(position);
                 let why = "has duplicated path with ServiceAccountToken";
@@ -106,17 +111,17 @@ fn hidden_files(spec: &PodSpec, field: &Path) -> Vec<String> {
 }
 
 /// The last of several variables with one name counts; apply may lose the others.
-fn hidden_variables(container: &Container, field: &Path) -> Vec<String> {
+fn hidden_variables<'a>(container: &'a Container, field: &Path) -> Vec<String> {
     let variables = items(container.env.as_ref());
-    let hides = |index: usize| {
-        let (name, value) = (&variables[index].name, text(variables[index].value.as_ref()));
+    let mut taken: ListKeys<&str> = ListKeys::new();
+    let hides = |variable: &'a EnvVar| {
+        let (name, value) = (variable.name.as_str(), text(variable.value.as_ref()));
         // A variable that extends its predecessor is meant so.
-        variables[..index].iter().any(|other| other.name == *name)
-            && !value.contains(&format!("$({name})"))
+        taken.add(name).is_some() && !value.contains(&format!("$({name})"))
     };
-    (0..variables.len())
-        .filter(|index| hides(*index))
-        .map(|index| {
+    let hiding = variables.iter().map(hides).enumerate().filter(|(_, hides)| *hides);
+    hiding
+        .map(|(index, _)| {
             let field = field.child("env").index(index);
             let name = &variables[index].name;
             format!("{field}: hides previous definition of {name:?}, which may be dropped when using apply")
@@ -126,15 +131,13 @@ fn hidden_variables(container: &Container, field: &Path) -> Vec<String> {
 
 fn duplicate_ports(container: &Container, field: &Path) -> Vec<String> {
     let ports = items(container.ports.as_ref());
-    let same = |a: usize, b: usize| {
-        ports[a].container_port == ports[b].container_port
-            && ports[a].protocol == ports[b].protocol
-            && ports[a].host_port == ports[b].host_port
-    };
-    let twin =
-        |index: usize| (0..index).find(|first| same(*first, index)).map(|first| (first, index));
-    (0..ports.len())
-        .filter_map(twin)
+    let mut taken = ListKeys::new();
+    let firsts = ports
+        .iter()
+        .map(|port| taken.add((port.container_port, port.protocol.as_deref(), port.host_port)));
+    firsts
+        .enumerate()
+        .filter_map(|(second, first)| Some((first?, second)))
         .map(|(first, second)| {
             let (first, second) =
                 (field.child("ports").index(first), field.child("ports").index(second));

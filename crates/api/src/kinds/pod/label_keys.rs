@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, PodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use rekindle_types::labels::Labels;
 
-use crate::validation::items;
+use crate::validation::{ListKeys, items};
 
 /// Adds what the keys stand for to the selectors. A key that the pod has no label of says nothing.
 pub(super) fn merge(pod: &mut Pod) {
@@ -37,6 +37,16 @@ fn merge_term(term: &mut PodAffinityTerm, labels: &Labels) {
 
 fn add(selector: &mut Option<LabelSelector>, keys: &[String], operator: &str, labels: &Labels) {
     let Some(selector) = selector else { return };
+    if keys.is_empty() {
+        return;
+    }
+    let asked = selector.match_expressions.iter().flatten().filter_map(|asked| {
+        let values = asked.values.as_deref()?;
+        let [value] = values else { return None };
+        (asked.operator == operator).then(|| (asked.key.clone(), value.clone()))
+    });
+    // A copy of a pod that was made before has them already.
+    let mut known: ListKeys<(String, String)> = asked.collect();
     for key in keys {
         let Some(value) = labels.get(key) else { continue };
         let requirement = LabelSelectorRequirement {
@@ -44,9 +54,8 @@ fn add(selector: &mut Option<LabelSelector>, keys: &[String], operator: &str, la
             operator: operator.to_owned(),
             values: Some(vec![value.clone()]),
         };
-        // A copy of a pod that was made before has it already.
         let expressions = selector.match_expressions.get_or_insert_default();
-        if !expressions.contains(&requirement) {
+        if known.add((key.clone(), value.clone())).is_none() {
             expressions.push(requirement);
         }
     }

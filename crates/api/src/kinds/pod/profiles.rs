@@ -8,7 +8,7 @@ use rekindle_types::ephemeral::as_container;
 
 use super::validate::descending_path;
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, items};
+use crate::validation::{ListKeys, Path, items};
 
 type Annotations = BTreeMap<String, String>;
 
@@ -58,6 +58,7 @@ pub(super) fn check(
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let containers = spec.map_or_else(ListKeys::new, names_of_containers);
     for (key, value) in annotations.into_iter().flatten() {
         if key == SECCOMP_OF_POD || key.starts_with(SECCOMP_OF_CONTAINER) {
             match seccomp(value) {
@@ -72,7 +73,7 @@ pub(super) fn check(
                 )),
             }
         } else if let Some(name) = key.strip_prefix(APP_ARMOR) {
-            if !spec.is_some_and(|spec| has_container(spec, name)) {
+            if !containers.has(name) {
                 errors.push(FieldError::invalid(field.key(key), name, "container not found"));
             }
             if !value.is_empty() && Profile::read(value).is_none() {
@@ -84,11 +85,11 @@ pub(super) fn check(
     errors
 }
 
-fn has_container(spec: &PodSpec, name: &str) -> bool {
+fn names_of_containers(spec: &PodSpec) -> ListKeys<&str> {
     let lasting = spec.containers.iter().chain(items(spec.init_containers.as_ref()));
-    let ephemeral = items(spec.ephemeral_containers.as_ref());
-    lasting.map(|container| &container.name).any(|other| other == name)
-        || ephemeral.iter().any(|container| container.name == name)
+    let ephemeral = items(spec.ephemeral_containers.as_ref()).iter();
+    let lasting = lasting.map(|container| container.name.as_str());
+    lasting.chain(ephemeral.map(|container| container.name.as_str())).collect()
 }
 
 /// Everything in which the fields of a new pod, or of a template, say something else than its annotations.

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
 use rekindle_types::Tick;
-use rekindle_types::pods::{self, AnySpec};
+use rekindle_types::pods::{self, AnyContainer, AnySpec};
 
 use crate::registry::resource::{Cell, Column};
 use crate::table::{AGE, NAME, age, column, human, or_none, wide};
-use crate::validation::{items, text};
+use crate::validation::{ListKeys, items, text};
 
 /// The columns.
 pub(super) const COLUMNS: &[Column] = &[
@@ -90,9 +90,10 @@ impl Summary {
     /// Goes through the init containers up to the first that is not done, which gives the reason.
     fn count_init_containers(&mut self, spec: &PodSpec, status: &PodStatus) -> Initialized {
         let containers = items(spec.init_containers.as_ref());
+        let sidecars = sidecars(spec);
         for (index, status) in items(status.init_container_statuses.as_ref()).iter().enumerate() {
             self.count_restarts(status);
-            let sidecar = spec.has_sidecar(&status.name);
+            let sidecar = sidecars.has(status.name.as_str());
             let state = status.state.as_ref();
             let terminated = state.and_then(|state| state.terminated.as_ref());
             let waiting = state.and_then(|state| state.waiting.as_ref());
@@ -116,8 +117,9 @@ impl Summary {
     fn count_containers(&mut self, spec: &PodSpec, status: &PodStatus) {
         self.restarts = 0;
         self.restarted_at = None;
+        let sidecars = sidecars(spec);
         for init in items(status.init_container_statuses.as_ref()) {
-            if spec.has_sidecar(&init.name) {
+            if sidecars.has(init.name.as_str()) {
                 self.count_restarts(init);
             }
         }
@@ -148,6 +150,12 @@ impl Summary {
         let ended = last.and_then(|last| last.finished_at.as_ref()).map(Tick::from);
         self.restarted_at = self.restarted_at.max(ended);
     }
+}
+
+/// The names of the init containers that go on.
+fn sidecars(spec: &PodSpec) -> ListKeys<&str> {
+    let containers = items(spec.init_containers.as_ref()).iter();
+    containers.filter(|init| init.is_sidecar()).map(|init| init.name.as_str()).collect()
 }
 
 /// Whether every init container is done.
@@ -197,7 +205,10 @@ fn readiness_gates(spec: &PodSpec, status: &PodStatus) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let met = gates.iter().filter(|gate| condition_is_true(status, &gate.condition_type)).count();
+    let conditions = items(status.conditions.as_ref()).iter();
+    let held = conditions.filter(|condition| condition.status == "True");
+    let held: ListKeys<&str> = held.map(|condition| condition.type_.as_str()).collect();
+    let met = gates.iter().filter(|gate| held.has(gate.condition_type.as_str())).count();
     format!("{met}/{}", gates.len())
 }
 

@@ -123,3 +123,13 @@ proptest::proptest! {
         let _ = read_all(&[(LADDER, rungs.as_str()), (LADDER_REFRESH, other.as_str())]);
     }
 }
+
+#[test]
+fn a_long_list_of_rungs_has_few_faults() {
+    let text = "Pod,".repeat(50_000) + "Pod";
+    let annotations = [(LADDER.to_owned(), text)].into();
+    let errors = annotated_ladder(Some(&annotations)).unwrap_err();
+    assert!(errors.len() <= 6, "{}", errors.len());
+    let expected = "must have at most 6 items";
+    assert_eq!(errors[0].problem, expected);
+}

@@ -1,7 +1,5 @@
 //! Affinity: to nodes by their labels and names, to other pods by the labels of those and by where they run.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
     PodAffinityTerm, WeightedPodAffinityTerm,
@@ -9,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, invalid_each, items, names, selector};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, selector};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -185,7 +183,8 @@ fn pod_term(term: &PodAffinityTerm, field: &Path) -> Vec<FieldError> {
     errors.extend(label_keys(same, labels, &field.child("matchLabelKeys")));
     errors.extend(label_keys(other, labels, &field.child("mismatchLabelKeys")));
     errors.extend(said_twice(same, labels, &field.child("matchLabelKeys")));
-    for (index, key) in same.iter().enumerate().filter(|(_, key)| other.contains(key)) {
+    let others: ListKeys<&String> = other.iter().collect();
+    for (index, key) in same.iter().enumerate().filter(|(_, key)| others.has(key)) {
         errors.push(FieldError::invalid(
             field.child("matchLabelKeys").index(index),
             key,
@@ -228,12 +227,13 @@ pub(super) fn said_twice(
     field: &Path,
 ) -> Vec<FieldError> {
     let Some(selector) = selector.filter(|_| !keys.is_empty()) else { return Vec::new() };
-    let mut seen: BTreeSet<&String> =
+    let keys: ListKeys<&String> = keys.iter().collect();
+    let mut seen: ListKeys<&String> =
         selector.match_labels.iter().flatten().map(|(k, _)| k).collect();
     let mut errors = Vec::new();
     for expression in items(selector.match_expressions.as_ref()) {
-        let is_again = !seen.insert(&expression.key);
-        if let Some(index) = keys.iter().position(|key| is_again && *key == expression.key) {
+        let is_again = seen.add(&expression.key).is_some();
+        if let Some(index) = keys.place(&expression.key).filter(|_| is_again) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.push(FieldError::invalid(field.index(index), &expression.key, detail));
         }

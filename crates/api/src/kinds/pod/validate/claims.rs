@@ -1,23 +1,22 @@
 //! Claims of devices (KEP-3063): the pod lists them, its containers say which of them they use. No devices are given by this version;
 //! what is wrong would be wrong elsewhere, too.
 
-use std::collections::BTreeSet;
+use k8s_openapi::api::core::v1::{PodResourceClaim, ResourceClaim};
 
-use k8s_openapi::api::core::v1::{PodResourceClaim, PodSpec, ResourceClaim};
-
+use super::checked_pod::CheckedPod;
 use crate::registry::field_error::{FieldError, Problem};
-use crate::validation::{Path, invalid_each, items, names, text};
+use crate::validation::{ListKeys, Path, invalid_each, names, shortened, text};
 
 /// Checks the list of a pod.
 pub(super) fn of_pod(claims: &[PodResourceClaim], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, claim) in claims.iter().enumerate() {
         let field = field.index(index);
         let name = field.child("name");
         if claim.name.is_empty() {
             errors.push(FieldError::required(name, ""));
-        } else if taken.insert(&claim.name) {
+        } else if taken.add(&claim.name).is_none() {
             errors.extend(invalid_each(&name, &claim.name, names::dns_label(&claim.name)));
         } else {
             errors.push(FieldError::duplicate(name, &claim.name));
@@ -58,11 +57,12 @@ fn source(claim: &PodResourceClaim, field: &Path) -> Vec<FieldError> {
 /// Checks which claims of its pod a container uses: each as a whole once, or some of its requests once each.
 pub(super) fn of_container(
     used: &[ResourceClaim],
-    spec: &PodSpec,
+    pod: &CheckedPod<'_>,
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut seen: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let (mut names, mut parts): (ListKeys<&str>, ListKeys<(&str, &str)>) =
+        (ListKeys::new(), ListKeys::new());
     for (index, claim) in used.iter().enumerate() {
         let field = field.index(index);
         let (name, request) = (claim.name.as_str(), text(claim.request.as_ref()));
@@ -74,27 +74,30 @@ pub(super) fn of_container(
             let messages = names::dns_label(request);
             errors.extend(invalid_each(&field.child("request"), request, messages));
         }
-        let of_it = |(other, part): &&(&str, &str)| {
-            *other == name && (part.is_empty() || request.is_empty() || *part == request)
-        };
-        if let Some((_, part)) = seen.iter().find(of_it) {
-            let is_part = !part.is_empty() && !request.is_empty();
-            let shown = if is_part { format!("{name}/{request}") } else { name.to_owned() };
-            errors.push(FieldError::duplicate(&field, shown));
+        let is_whole_known = parts.has(&(name, ""));
+        let is_known = names.add(name).is_some();
+        let is_part_known = parts.add((name, request)).is_some();
+        if is_whole_known || (request.is_empty() && is_known) {
+            errors.push(FieldError::duplicate(&field, name));
+        } else if is_part_known {
+            errors.push(FieldError::duplicate(&field, format!("{name}/{request}")));
         }
-        seen.insert((name, request));
-        errors.extend(unknown(name, items(spec.resource_claims.as_ref()), field));
+        errors.extend(unknown(name, &pod.claims, field));
     }
     errors
 }
 
-fn unknown(name: &str, claims: &[PodResourceClaim], field: Path) -> Option<FieldError> {
-    let mut known: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
-    known.retain(|known| !known.is_empty());
-    known.sort_unstable();
-    known.dedup();
-    if known.contains(&name) {
+/// The names that an error lists of those that would be right.
+const NAMES_SHOWN_MAX: usize = 16;
+
+fn unknown(name: &str, claims: &ListKeys<&str>, field: Path) -> Option<FieldError> {
+    if claims.has(name) {
         return None;
+    }
+    let mut known: Vec<&str> =
+        claims.keys().take(NAMES_SHOWN_MAX + 1).map(|name| shortened(name)).collect();
+    if known.len() > NAMES_SHOWN_MAX {
+        known[NAMES_SHOWN_MAX] = "...";
     }
     let list = known.join(", ");
     let which = if known.is_empty() { " which is empty".to_owned() } else { format!(": {list}") };

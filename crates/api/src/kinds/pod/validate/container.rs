@@ -1,20 +1,15 @@
 //! One container, of whichever list.
 
-use std::collections::BTreeSet;
+use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
-use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec};
-
+use super::checked_pod::CheckedPod;
 use super::{Holder, env, mounts, one_of, resources, security};
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, invalid_each, items, names, ports, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
 
 /// What holds for every container.
-pub(super) fn common(
-    container: &Container,
-    spec: &PodSpec,
-    holder: Holder,
-    field: &Path,
-) -> Vec<FieldError> {
+pub(super) fn common(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
+    let CheckedPod { spec, holder, .. } = *pod;
     let mut errors = Vec::new();
     if container.name.is_empty() {
         errors.push(FieldError::required(field.child("name"), ""));
@@ -34,11 +29,10 @@ pub(super) fn common(
         field.child("imagePullPolicy"),
     ));
     errors.extend(container_ports(items(container.ports.as_ref()), &field.child("ports")));
-    let volumes = items(spec.volumes.as_ref());
-    errors.extend(env::variables(items(container.env.as_ref()), volumes, &field.child("env")));
+    errors.extend(env::variables(items(container.env.as_ref()), pod, &field.child("env")));
     errors.extend(env::sources(items(container.env_from.as_ref()), &field.child("envFrom")));
-    errors.extend(mounts::check(container, volumes, field));
-    errors.extend(resources::of_container(container, spec, &field.child("resources")));
+    errors.extend(mounts::check(container, pod, field));
+    errors.extend(resources::of_container(container, pod, &field.child("resources")));
     errors.extend(resources::resize_policy(
         items(container.resize_policy.as_ref()),
         text(spec.restart_policy.as_ref()),
@@ -60,13 +54,13 @@ fn image(image: &str, holder: Holder, field: Path) -> Option<FieldError> {
 
 fn container_ports(list: &[ContainerPort], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, port) in list.iter().enumerate() {
         let field = field.index(index);
         let name = text(port.name.as_ref());
         if !name.is_empty() {
             let messages = names::port(name);
-            if messages.is_empty() && !taken.insert(name) {
+            if messages.is_empty() && taken.add(name).is_some() {
                 errors.push(FieldError::duplicate(field.child("name"), name));
             }
             errors.extend(invalid_each(&field.child("name"), name, messages));

@@ -1,12 +1,11 @@
 //! The lists of containers: what holds among them, and what each list allows.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
+use super::checked_pod::CheckedPod;
 use super::{Holder, container, ephemeral, handlers, one_of_if_set};
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, items, text};
+use crate::validation::{ListKeys, Path, items, text};
 
 /// Checks regular, init and ephemeral containers.
 pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
@@ -16,10 +15,11 @@ pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldErro
     if spec.containers.is_empty() {
         errors.push(FieldError::required(&regular, ""));
     }
-    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let mut names: ListKeys<&str> = ListKeys::new();
+    let pod = CheckedPod::new(spec, holder);
     for (index, container) in spec.containers.iter().enumerate() {
         let field = regular.index(index);
-        errors.extend(container::common(container, spec, holder, &field));
+        errors.extend(container::common(container, &pod, &field));
         errors.extend(unique_name(container, &mut names, &field));
         errors.extend(handlers::of_container(container, spec, &field));
         errors.extend(restart_rules(container, &["Always", "OnFailure", "Never"], &field));
@@ -28,7 +28,7 @@ pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldErro
     errors.extend(host_port_conflicts(all.map(|(index, c)| (c, regular.index(index)))));
     for (index, container) in items(spec.init_containers.as_ref()).iter().enumerate() {
         let field = init.index(index);
-        errors.extend(container::common(container, spec, holder, &field));
+        errors.extend(container::common(container, &pod, &field));
         errors.extend(unique_name(container, &mut names, &field));
         errors.extend(init_handlers(container, spec, &field));
         errors.extend(restart_rules(container, &["Always", "OnFailure", "Never"], &field));
@@ -37,7 +37,7 @@ pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldErro
     }
     let ephemerals = field.child("ephemeralContainers");
     match holder {
-        Holder::Pod => errors.extend(ephemeral::all(spec, &ephemerals)),
+        Holder::Pod => errors.extend(ephemeral::all(&pod, &ephemerals)),
         Holder::Template if items(spec.ephemeral_containers.as_ref()).is_empty() => {}
         Holder::Template => {
             let detail = "ephemeral containers not allowed in pod template";
@@ -49,10 +49,10 @@ pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldErro
 
 fn unique_name<'a>(
     container: &'a Container,
-    names: &mut BTreeSet<&'a str>,
+    names: &mut ListKeys<&'a str>,
     field: &Path,
 ) -> Option<FieldError> {
-    let fresh = container.name.is_empty() || names.insert(&container.name);
+    let fresh = container.name.is_empty() || names.add(&container.name).is_none();
     (!fresh).then(|| FieldError::duplicate(field.child("name"), &container.name))
 }
 
@@ -129,13 +129,13 @@ fn host_port_conflicts<'a>(
     containers: impl Iterator<Item = (&'a Container, Path)>,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut taken = BTreeSet::new();
+    let mut taken = ListKeys::new();
     for (container, field) in containers {
         for (position, port) in items(container.ports.as_ref()).iter().enumerate() {
             let Some(host_port) = port.host_port.filter(|port| *port != 0) else { continue };
             let protocol = text(port.protocol.as_ref());
             let key = format!("{protocol}/{}/{host_port}", text(port.host_ip.as_ref()));
-            if !taken.insert(key.clone()) {
+            if taken.add(key.clone()).is_some() {
                 let field = field.child("ports").index(position).child("hostPort");
                 errors.push(FieldError::duplicate(field, key));
             }

@@ -1,14 +1,19 @@
 //! Environment variables and where they come from.
 
-use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, Volume};
+use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, EnvVarSource, FileKeySelector};
 
+use super::checked_pod::CheckedPod;
 use super::own_fields::{ContainerName, ENV_FIELDS, field_selector, resource_selector};
 use super::volume_files::file_path;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, names, text};
 
-/// Checks `env` of a container of a pod with these volumes.
-pub(super) fn variables(variables: &[EnvVar], volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+/// Checks `env` of a container of a pod.
+pub(super) fn variables(
+    variables: &[EnvVar],
+    pod: &CheckedPod<'_>,
+    field: &Path,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
         let field = field.index(index);
@@ -20,7 +25,7 @@ pub(super) fn variables(variables: &[EnvVar], volumes: &[Volume], field: &Path) 
         }
         if let Some(source) = &variable.value_from {
             let value = text(variable.value.as_ref());
-            errors.extend(value_from(source, value, volumes, &field.child("valueFrom")));
+            errors.extend(value_from(source, value, pod, &field.child("valueFrom")));
         }
     }
     errors
@@ -29,7 +34,7 @@ pub(super) fn variables(variables: &[EnvVar], volumes: &[Volume], field: &Path) 
 fn value_from(
     source: &EnvVarSource,
     value: &str,
-    volumes: &[Volume],
+    pod: &CheckedPod<'_>,
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -53,7 +58,7 @@ fn value_from(
     }
     if let Some(selector) = &source.file_key_ref {
         sources += 1;
-        errors.extend(file_selector(selector, volumes, &field.child("fileKeyRef")));
+        errors.extend(file_selector(selector, pod, &field.child("fileKeyRef")));
     }
     if sources == 0 {
         errors.push(FieldError::invalid(
@@ -89,7 +94,11 @@ fn key_selector(name: &str, key: &str, field: &Path) -> Vec<FieldError> {
 }
 
 /// A key of a file in one of the pod's emptyDirs (KEP-3721).
-fn file_selector(selector: &FileKeySelector, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+fn file_selector(
+    selector: &FileKeySelector,
+    pod: &CheckedPod<'_>,
+    field: &Path,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if selector.key.is_empty() {
         errors.push(FieldError::required(field.child("key"), ""));
@@ -102,7 +111,7 @@ fn file_selector(selector: &FileKeySelector, volumes: &[Volume], field: &Path) -
     if name.is_empty() {
         errors.push(FieldError::required(at, ""));
     } else {
-        match volumes.iter().find(|volume| volume.name == *name) {
+        match pod.volume(name) {
             Some(volume) if volume.empty_dir.is_some() => {}
             Some(_) => errors.push(FieldError::invalid(
                 at,

@@ -1,34 +1,32 @@
 //! Ephemeral containers: what one may have, and that those that are there stay as they are.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::api::core::v1::{
-    Container, EphemeralContainer, Pod, PodSpec, ResourceRequirements,
-};
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, ResourceRequirements};
 use rekindle_types::ephemeral::as_container;
 use rekindle_types::pod_annotations::is_mirror;
 
-use super::{Holder, container};
+use super::checked_pod::CheckedPod;
+use super::container;
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, items, text};
+use crate::validation::{ListKeys, Path, items, text};
 
 const NOT_HERE: &str = "cannot be set for an Ephemeral Container";
 
 /// Checks the list of a pod.
-pub(super) fn all(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+pub(super) fn all(pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
+    let spec = pod.spec;
     let mut errors = Vec::new();
     let lasting = || spec.containers.iter().chain(items(spec.init_containers.as_ref()));
-    let others: BTreeSet<&str> = lasting().map(|container| container.name.as_str()).collect();
+    let others: ListKeys<&str> = lasting().map(|container| container.name.as_str()).collect();
     let mut names = others.clone();
     for (index, ephemeral) in items(spec.ephemeral_containers.as_ref()).iter().enumerate() {
         let field = field.index(index);
         let converted = as_container(ephemeral);
-        errors.extend(container::common(&converted, spec, Holder::Pod, &field));
-        if !ephemeral.name.is_empty() && !names.insert(&ephemeral.name) {
+        errors.extend(container::common(&converted, pod, &field));
+        if !ephemeral.name.is_empty() && names.add(&ephemeral.name).is_some() {
             errors.push(FieldError::duplicate(field.child("name"), &ephemeral.name));
         }
         let target = text(ephemeral.target_container_name.as_ref());
-        if !target.is_empty() && !others.contains(target) {
+        if !target.is_empty() && !others.has(target) {
             errors.push(FieldError::not_found(field.child("targetContainerName"), target));
         }
         errors.extend(only_what_is_allowed(&converted, &field));
@@ -77,8 +75,10 @@ pub(crate) fn update(new: &Pod, old: &Pod) -> Vec<FieldError> {
     }
     let mut errors = Vec::new();
     let new = list(new);
+    let last: ListKeys<&str> = new.iter().rev().map(|new| new.name.as_str()).collect();
     for old in list(old) {
-        let problem = match new.iter().rfind(|new| new.name == old.name) {
+        let place = last.place(old.name.as_str());
+        let problem = match place.and_then(|place| new.iter().rev().nth(place)) {
             None => "removed",
             Some(new) if *new != old => "changed",
             Some(_) => continue,

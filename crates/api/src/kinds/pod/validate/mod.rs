@@ -2,6 +2,7 @@
 //! been filled before.
 
 pub(crate) mod affinity;
+mod checked_pod;
 mod claims;
 mod container;
 mod containers;

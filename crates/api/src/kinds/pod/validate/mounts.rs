@@ -1,25 +1,24 @@
 //! Where a container mounts the pod's volumes.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{Container, Volume, VolumeDevice, VolumeMount};
 
+use super::checked_pod::CheckedPod;
 use super::{one_of, unsupported, volume_files};
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, items, text};
+use crate::validation::{ListKeys, Path, items, text};
 
 /// Checks `volumeMounts` and `volumeDevices`.
-pub(super) fn check(container: &Container, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+pub(super) fn check(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let devices = items(container.volume_devices.as_ref());
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let devices = Uses::of_devices(items(container.volume_devices.as_ref()));
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, mount) in items(container.volume_mounts.as_ref()).iter().enumerate() {
         let field = field.child("volumeMounts").index(index);
-        errors.extend(known_volume(&mount.name, volumes, &field));
-        errors.extend(not_a_device(mount, devices, &field));
+        errors.extend(known_volume(&mount.name, pod, &field));
+        errors.extend(not_a_device(mount, &devices, &field));
         if mount.mount_path.is_empty() {
             errors.push(FieldError::required(field.child("mountPath"), ""));
-        } else if !taken.insert(&mount.mount_path) {
+        } else if taken.add(&mount.mount_path).is_some() {
             errors.push(FieldError::invalid(
                 field.child("mountPath"),
                 &mount.mount_path,
@@ -29,32 +28,54 @@ pub(super) fn check(container: &Container, volumes: &[Volume], field: &Path) -> 
         errors.extend(sub_paths(mount, &field));
         errors.extend(propagation(mount, container, &field));
         errors.extend(recursive_read_only(mount, &field));
-        errors.extend(bind_options(mount, volumes, &field));
+        errors.extend(bind_options(mount, pod, &field));
     }
-    errors.extend(self::devices(container, volumes, &field.child("volumeDevices")));
+    errors.extend(self::devices(container, pod, &field.child("volumeDevices")));
     errors
 }
 
+/// The volumes that a container uses in one way, and the paths where it has them.
+struct Uses<'a> {
+    names: ListKeys<&'a str>,
+    paths: ListKeys<&'a str>,
+}
+
+impl<'a> Uses<'a> {
+    fn of_devices(devices: &'a [VolumeDevice]) -> Self {
+        Self {
+            names: devices.iter().map(|device| device.name.as_str()).collect(),
+            paths: devices.iter().map(|device| device.device_path.as_str()).collect(),
+        }
+    }
+
+    fn of_mounts(mounts: &'a [VolumeMount]) -> Self {
+        Self {
+            names: mounts.iter().map(|mount| mount.name.as_str()).collect(),
+            paths: mounts.iter().map(|mount| mount.mount_path.as_str()).collect(),
+        }
+    }
+}
+
 /// What is a device in a container is no folder in it, too.
-fn not_a_device(mount: &VolumeMount, devices: &[VolumeDevice], field: &Path) -> Vec<FieldError> {
+fn not_a_device(mount: &VolumeMount, devices: &Uses<'_>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if !mount.name.is_empty() && devices.iter().any(|device| device.name == mount.name) {
+    if !mount.name.is_empty() && devices.names.has(mount.name.as_str()) {
         let detail = "must not already exist in volumeDevices";
         errors.push(FieldError::invalid(field.child("name"), &mount.name, detail));
     }
     let path = &mount.mount_path;
-    if !path.is_empty() && devices.iter().any(|device| device.device_path == *path) {
+    if !path.is_empty() && devices.paths.has(path.as_str()) {
         let detail = "must not already exist as a path in volumeDevices";
         errors.push(FieldError::invalid(field.child("mountPath"), path, detail));
     }
     errors
 }
 
-fn known_volume(name: &str, volumes: &[Volume], field: &Path) -> Option<FieldError> {
+fn known_volume(name: &str, pod: &CheckedPod<'_>, field: &Path) -> Option<FieldError> {
     if name.is_empty() {
         return Some(FieldError::required(field.child("name"), ""));
     }
-    let known = volumes.iter().any(|volume| volume.name == name);
+    let known = pod.volume(name).is_some();
     (!known).then(|| FieldError::not_found(field.child("name"), name))
 }
 
@@ -123,10 +144,10 @@ fn recursive_read_only(mount: &VolumeMount, field: &Path) -> Vec<FieldError> {
     Vec::new()
 }
 
-fn bind_options(mount: &VolumeMount, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+fn bind_options(mount: &VolumeMount, pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
     let field = field.child("bindMountOptions");
     let options = items(mount.bind_mount_options.as_ref());
-    let of_image = volumes.iter().any(|v| v.name == mount.name && v.image.is_some());
+    let of_image = pod.volume(&mount.name).is_some_and(|volume| volume.image.is_some());
     if of_image && !options.is_empty() {
         return vec![FieldError::forbidden(field, "may not be specified for image volumes")];
     }
@@ -135,34 +156,37 @@ fn bind_options(mount: &VolumeMount, volumes: &[Volume], field: &Path) -> Vec<Fi
     let mut errors: Vec<FieldError> = wrong
         .map(|(index, option)| FieldError::not_supported(field.index(index), option, &known))
         .collect();
+    let mut taken = ListKeys::new();
     errors.extend(options.iter().enumerate().filter_map(|(index, option)| {
-        let again = options[..index].contains(option);
+        let again = taken.add(option).is_some();
         again.then(|| FieldError::duplicate(field.index(index), option))
     }));
     errors
 }
 
-fn devices(container: &Container, volumes: &[Volume], field: &Path) -> Vec<FieldError> {
+fn devices(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
     let devices = items(container.volume_devices.as_ref());
-    let mounts = items(container.volume_mounts.as_ref());
+    let mounts = Uses::of_mounts(items(container.volume_mounts.as_ref()));
+    let (mut names, mut paths): (ListKeys<&str>, ListKeys<&str>) =
+        (ListKeys::new(), ListKeys::new());
     let mut errors = Vec::new();
     for (index, device) in devices.iter().enumerate() {
-        let (field, before) = (field.index(index), &devices[..index]);
+        let field = field.index(index);
         let (name, path) = (&device.name, &device.device_path);
-        errors.extend(known_volume(name, volumes, &field));
+        errors.extend(known_volume(name, pod, &field));
         let mut wrong = |at: &str, value: &String, detail: &str| {
             errors.push(FieldError::invalid(field.child(at), value, detail));
         };
-        if !name.is_empty() && before.iter().any(|other| other.name == *name) {
+        if names.add(name.as_str()).is_some() && !name.is_empty() {
             wrong("name", name, "must be unique");
         }
-        if !name.is_empty() && mounts.iter().any(|mount| mount.name == *name) {
+        if !name.is_empty() && mounts.names.has(name.as_str()) {
             wrong("name", name, "must not already exist in volumeMounts");
         }
-        if !path.is_empty() && before.iter().any(|other| other.device_path == *path) {
+        if paths.add(path.as_str()).is_some() && !path.is_empty() {
             wrong("devicePath", path, "must be unique");
         }
-        if !path.is_empty() && mounts.iter().any(|mount| mount.mount_path == *path) {
+        if !path.is_empty() && mounts.paths.has(path.as_str()) {
             wrong("devicePath", path, "must not already exist as a path in volumeMounts");
         }
         if path.split('/').any(|part| part == "..") {
@@ -171,7 +195,7 @@ fn devices(container: &Container, volumes: &[Volume], field: &Path) -> Vec<Field
         if path.is_empty() {
             errors.push(FieldError::required(field.child("devicePath"), ""));
         }
-        let volume = volumes.iter().find(|volume| volume.name == *name);
+        let volume = pod.volume(name);
         errors.extend(volume.map(|volume| device_of(volume, &field)));
     }
     errors

@@ -1,13 +1,11 @@
 //! Which nodes a pod may run on: tolerations, spreading, gates.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{PodSpec, Toleration, TopologySpreadConstraint};
 use rekindle_types::taints;
 
 use super::affinity;
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, invalid_each, items, names, selector, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, selector, text};
 
 const EFFECTS: [&str; 3] = [taints::NO_EXECUTE, taints::NO_SCHEDULE, taints::PREFER_NO_SCHEDULE];
 
@@ -19,11 +17,11 @@ pub(super) fn check(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     }
     let spread = items(spec.topology_spread_constraints.as_ref());
     errors.extend(spreading(spread, &field.child("topologySpreadConstraints")));
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, gate) in items(spec.scheduling_gates.as_ref()).iter().enumerate() {
         let field = field.child("schedulingGates").index(index);
         errors.extend(invalid_each(&field, &gate.name, names::qualified(&gate.name)));
-        if !taken.insert(&gate.name) {
+        if taken.add(&gate.name).is_some() {
             errors.push(FieldError::duplicate(field, &gate.name));
         }
     }
@@ -85,8 +83,15 @@ pub(in crate::kinds::pod) fn tolerations(
     errors
 }
 
-fn spreading(constraints: &[TopologySpreadConstraint], field: &Path) -> Vec<FieldError> {
+fn spreading<'a>(constraints: &'a [TopologySpreadConstraint], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    // As upstream, of two equal ones the first is named: so the last one is looked for first.
+    let key = |constraint: &'a TopologySpreadConstraint| {
+        (constraint.topology_key.as_str(), constraint.when_unsatisfiable.as_str())
+    };
+    let mut later: ListKeys<(&str, &str)> = ListKeys::new();
+    let mut comes_again: Vec<bool> =
+        constraints.iter().rev().map(|one| later.add(key(one)).is_some()).collect();
     for (index, constraint) in constraints.iter().enumerate() {
         let field = field.index(index);
         if constraint.max_skew <= 0 {
@@ -102,11 +107,7 @@ fn spreading(constraints: &[TopologySpreadConstraint], field: &Path) -> Vec<Fiel
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         let action = constraint.when_unsatisfiable.as_str();
         errors.extend(known(action, &actions, field.child("whenUnsatisfiable")));
-        // As upstream, of two equal ones the first is named.
-        let comes_again = constraints[index + 1..].iter().any(|other| {
-            other.topology_key == constraint.topology_key && other.when_unsatisfiable == action
-        });
-        if comes_again {
+        if comes_again.pop() == Some(true) {
             errors.push(FieldError::duplicate(
                 field.child("{topologyKey, whenUnsatisfiable}"),
                 format!("{{{}, {action}}}", constraint.topology_key),

@@ -1,14 +1,12 @@
 //! Projected volumes: files from several sources in one folder.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{
     KeyToPath, PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
 };
 
 use super::{unsupported, volume_files};
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, items};
+use crate::validation::{ListKeys, Path, items, shortened};
 
 /// A shorter token would be over before the container has read it.
 const TOKEN_SECONDS_MIN: i64 = 600;
@@ -21,13 +19,13 @@ pub(super) fn check(projected: &ProjectedVolumeSource, field: &Path) -> Vec<Fiel
             .into_iter()
             .collect();
     errors.extend(volume_files::user(projected.default_user, &field.child("defaultUser")));
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, projection) in items(projected.sources.as_ref()).iter().enumerate() {
         errors.extend(source(projection, &field.child("sources").index(index)));
         for named in named_paths(projection) {
-            if !named.path.is_empty() && !taken.insert(named.path) {
+            if !named.path.is_empty() && taken.add(named.path).is_some() {
                 let detail = format!("conflicting duplicate paths: {}", named.path);
-                errors.push(FieldError::invalid(field, named.shown, detail));
+                errors.push(FieldError::invalid(field, shortened(named.shown), detail));
             }
         }
     }

@@ -1,23 +1,26 @@
 //! Requests and limits.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{Container, ContainerResizePolicy, PodSpec, ResourceRequirements};
 use rekindle_types::Quantity;
 use rekindle_types::resources::{Amounts, is_pod_level, sum_over_containers};
 
 use crate::registry::field_error::FieldError;
 use crate::validation::quantities::{self, ResourceList};
-use crate::validation::{Path, invalid_each, items, names};
+use crate::validation::{ListKeys, Path, invalid_each, items, names};
 
+use super::checked_pod::CheckedPod;
 use super::claims;
 
 /// Checks the resources of a container of this pod.
-pub(super) fn of_container(container: &Container, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+pub(super) fn of_container(
+    container: &Container,
+    pod: &CheckedPod<'_>,
+    field: &Path,
+) -> Vec<FieldError> {
     let Some(resources) = &container.resources else { return Vec::new() };
     let mut errors = requirements(resources, field);
     let used = items(resources.claims.as_ref());
-    errors.extend(claims::of_container(used, spec, &field.child("claims")));
+    errors.extend(claims::of_container(used, pod, &field.child("claims")));
     errors
 }
 
@@ -92,10 +95,10 @@ pub(super) fn resize_policy(
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut named: BTreeSet<&str> = BTreeSet::new();
+    let mut named: ListKeys<&str> = ListKeys::new();
     for (index, policy) in policies.iter().enumerate() {
         let resource = policy.resource_name.as_str();
-        if !named.insert(resource) {
+        if named.add(resource).is_some() {
             errors.push(FieldError::duplicate(field.index(index), resource));
         }
         match resource {

@@ -9,7 +9,7 @@ use rekindle_types::sysctls::{self, Home};
 
 use super::{one_of_if_set, unsupported, volume_files, windows};
 use crate::registry::field_error::{FieldError, Problem};
-use crate::validation::{Path, items, numbers};
+use crate::validation::{ListKeys, Path, items, numbers};
 
 /// Checks the pod's security context.
 pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
@@ -62,9 +62,11 @@ pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
 /// Only what a namespace of the pod's own holds may be set.
 fn sysctls(spec: &PodSpec, given: &[Sysctl], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let mut taken = ListKeys::new();
     for (index, sysctl) in given.iter().enumerate() {
         let field = field.index(index).child("name");
         let name = sysctls::with_dots(&sysctl.name);
+        let is_again = taken.add(name.clone()).is_some();
         if name.is_empty() {
             errors.push(FieldError::required(field, ""));
         } else if !sysctls::is_name(&name) {
@@ -74,7 +76,7 @@ fn sysctls(spec: &PodSpec, given: &[Sysctl], field: &Path) -> Vec<FieldError> {
                 "must have at most 253 characters and match regex \
                  ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
             ));
-        } else if given[..index].iter().any(|other| sysctls::with_dots(&other.name) == name) {
+        } else if is_again {
             errors.push(FieldError::duplicate(field, &sysctl.name));
         } else {
             errors.extend(sysctl_of_node(spec, sysctl, &name, field));

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::spec::ip;
 use crate::registry::field_error::{FieldError, Problem};
-use crate::validation::{Path, invalid_each, items, names, numbers, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, numbers, text};
 
 /// Conditions whose names are shorter than those of others have to be.
 const OWN_CONDITIONS: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
@@ -49,10 +49,11 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
         ),
     ];
     for (name, statuses, containers) in lists {
+        let names: ListKeys<&str> = containers.iter().map(|c| c.name.as_str()).collect();
         for (index, status) in items(statuses.as_ref()).iter().enumerate() {
             let field = field.child(name).index(index);
             errors.extend(user(status, &field));
-            let container = containers.iter().find(|container| container.name == status.name);
+            let container = names.place(status.name.as_str()).map(|place| &containers[place]);
             errors.extend(devices(status, container, &field.child("allocatedResourcesStatus")));
         }
     }
@@ -71,16 +72,17 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
 /// Each claim that the status speaks of is one of the pod's.
 fn claims(status: &PodStatus, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: ListKeys<&str> = ListKeys::new();
     let of_pod = items(spec.resource_claims.as_ref());
+    let of_pod: ListKeys<&str> = of_pod.iter().map(|claim| claim.name.as_str()).collect();
     for (index, claim) in items(status.resource_claim_statuses.as_ref()).iter().enumerate() {
         let field = field.index(index);
         let name = field.child("name");
-        if !of_pod.iter().any(|other| other.name == claim.name) {
+        if !of_pod.has(claim.name.as_str()) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.push(FieldError::invalid(&name, &claim.name, detail));
         }
-        if !taken.insert(&claim.name) {
+        if taken.add(&claim.name).is_some() {
             errors.push(FieldError::duplicate(name, &claim.name));
         }
         if let Some(object) = &claim.resource_claim_name {
@@ -124,8 +126,9 @@ fn addresses(all: &[&str], field: &Path) -> Vec<FieldError> {
             detail: "may specify no more than one IP for each IP family".to_owned(),
         });
     }
+    let mut taken = ListKeys::new();
     for (index, address) in all.iter().enumerate() {
-        if all[..index].contains(address) {
+        if taken.add(address).is_some() {
             errors.push(FieldError::duplicate(field.index(index), address));
         }
     }
@@ -153,10 +156,12 @@ fn devices(
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (index, device) in items(status.allocated_resources_status.as_ref()).iter().enumerate() {
+    let devices = items(status.allocated_resources_status.as_ref());
+    let asked = container.filter(|_| !devices.is_empty()).map(AskedDevices::new);
+    for (index, device) in devices.iter().enumerate() {
         let field = field.index(index);
-        errors.extend(container.and_then(|container| not_asked_for(device, container, &field)));
-        let mut taken: BTreeSet<&str> = BTreeSet::new();
+        errors.extend(asked.as_ref().and_then(|asked| asked.lacks(device, &field)));
+        let mut taken: ListKeys<&str> = ListKeys::new();
         for (position, health) in items(device.resources.as_ref()).iter().enumerate() {
             let field = field.child("resources").index(position);
             let known = ["Healthy", "Unhealthy", "Unknown"];
@@ -164,7 +169,7 @@ fn devices(
             if !known.contains(&word) {
                 errors.push(FieldError::not_supported(field.child("health"), word, &known));
             }
-            if !taken.insert(&health.resource_id) {
+            if taken.add(&health.resource_id).is_some() {
                 let field = field.child("resourceID");
                 errors.push(FieldError::duplicate(field, &health.resource_id));
             }
@@ -173,28 +178,39 @@ fn devices(
     errors
 }
 
-fn not_asked_for(
-    device: &ResourceStatus,
-    container: &Container,
-    field: &Path,
-) -> Option<FieldError> {
-    let resources = container.resources.as_ref();
-    let name = device.name.as_str();
-    let (is_asked_for, detail) = if name.starts_with("claim:") {
+/// The devices that a container asks for.
+struct AskedDevices<'a> {
+    container: &'a Container,
+    /// Its claims, as its status names them.
+    claims: ListKeys<String>,
+}
+
+impl<'a> AskedDevices<'a> {
+    fn new(container: &'a Container) -> Self {
+        let resources = container.resources.as_ref();
         let used = resources.and_then(|resources| resources.claims.as_ref());
-        let named = items(used).iter().map(|claim| match text(claim.request.as_ref()) {
+        let claims = items(used).iter().map(|claim| match text(claim.request.as_ref()) {
             "" => format!("claim:{}", claim.name),
             request => format!("claim:{}/{request}", claim.name),
         });
-        let detail = "must match one of the container's resource claims in a format \
+        Self { container, claims: claims.collect() }
+    }
+
+    /// What is wrong when a device is none of them.
+    fn lacks(&self, device: &ResourceStatus, field: &Path) -> Option<FieldError> {
+        let name = device.name.as_str();
+        let (is_asked_for, detail) = if name.starts_with("claim:") {
+            let detail = "must match one of the container's resource claims in a format \
                       'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
-        (named.into_iter().any(|claim| claim == name), detail)
-    } else {
-        let requests = resources.and_then(|resources| resources.requests.as_ref());
-        let detail = "must match one of the container's resource requests";
-        (requests.is_some_and(|requests| requests.contains_key(name)), detail)
-    };
-    (!is_asked_for).then(|| FieldError::invalid(field.child("name"), name, detail))
+            (self.claims.has(name), detail)
+        } else {
+            let resources = self.container.resources.as_ref();
+            let requests = resources.and_then(|resources| resources.requests.as_ref());
+            let detail = "must match one of the container's resource requests";
+            (requests.is_some_and(|requests| requests.contains_key(name)), detail)
+        };
+        (!is_asked_for).then(|| FieldError::invalid(field.child("name"), name, detail))
+    }
 }
 
 #[cfg(test)]

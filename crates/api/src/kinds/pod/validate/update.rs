@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
 use serde_json::Value;
 
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, items, numbers, text};
+use crate::validation::{ListKeys, Path, items, numbers, text};
 
 use super::{gated, placement};
 
@@ -96,19 +96,22 @@ fn deadline(new: &PodSpec, old: &PodSpec, field: &Path) -> Option<FieldError> {
 }
 
 fn only_added(new: &[Toleration], old: &[Toleration], field: &Path) -> Vec<FieldError> {
-    let kept = |old: &Toleration| {
-        new.iter().any(|new| {
-            let old = Toleration { toleration_seconds: new.toleration_seconds, ..old.clone() };
-            old == *new
-        })
-    };
-    if !old.iter().all(kept) {
+    let given: ListKeys<_> = new.iter().map(without_seconds).collect();
+    if !old.iter().all(|old| given.has(&without_seconds(old))) {
         return vec![FieldError::forbidden(
             field,
             "existing toleration can not be modified except its tolerationSeconds",
         )];
     }
     placement::tolerations(new, field)
+}
+
+/// What of a toleration may not change.
+fn without_seconds(
+    toleration: &Toleration,
+) -> (&Option<String>, &Option<String>, &Option<String>, &Option<String>) {
+    let Toleration { effect, key, operator, value, toleration_seconds: _ } = toleration;
+    (effect, key, operator, value)
 }
 
 /// The new spec with everything that may change as it was.
@@ -137,9 +140,10 @@ fn with_what_may_change(new: &PodSpec, old: &PodSpec) -> PodSpec {
 /// A gate may be taken away, none may come.
 fn new_gates(new: &PodSpec, old: &PodSpec, field: &Path) -> Vec<FieldError> {
     let old = items(old.scheduling_gates.as_ref());
+    let old: ListKeys<&str> = old.iter().map(|gate| gate.name.as_str()).collect();
     let gates = items(new.scheduling_gates.as_ref()).iter().enumerate();
     gates
-        .filter(|(_, gate)| !old.contains(gate))
+        .filter(|(_, gate)| !old.has(gate.name.as_str()))
         .map(|(index, gate)| {
             let name = &gate.name;
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");

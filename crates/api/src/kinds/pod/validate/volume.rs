@@ -1,7 +1,5 @@
 //! The pod's volumes.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{
     EmptyDirVolumeSource, HostPathVolumeSource, ImageVolumeSource, Volume,
 };
@@ -10,7 +8,7 @@ use super::volume_files::{files, keys, mode, user};
 use super::{Holder, one_of, projected, unsupported, volume_claims};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, invalid_each, items, names, quantities, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
 
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
@@ -26,7 +24,7 @@ const HOST_PATH_TYPES: [&str; 8] = [
 /// Checks `volumes`.
 pub(super) fn volumes(volumes: &[Volume], holder: Holder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, volume) in volumes.iter().enumerate() {
         let field = field.index(index);
         if volume.name.is_empty() {
@@ -34,7 +32,7 @@ pub(super) fn volumes(volumes: &[Volume], holder: Holder, field: &Path) -> Vec<F
         } else {
             let messages = names::dns_label(&volume.name);
             errors.extend(invalid_each(&field.child("name"), &volume.name, messages));
-            if !taken.insert(&volume.name) {
+            if taken.add(&volume.name).is_some() {
                 errors.push(FieldError::duplicate(field.child("name"), &volume.name));
             }
         }

@@ -1,14 +1,15 @@
 //! Claims that a pod brings along: each ephemeral volume has one, by the names of the pod and of the volume.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimTemplate, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::kinds::storage::claim_errors;
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, labels, names};
+use crate::validation::{ListKeys, Path, labels, names};
+
+/// What the name of a pod may have (RFC 1123 subdomain).
+const POD_NAME_BYTES_MAX: usize = 253;
 
 /// Checks what the claim will be made from.
 pub(super) fn template(template: &PersistentVolumeClaimTemplate, field: &Path) -> Vec<FieldError> {
@@ -48,11 +49,15 @@ fn is_nothing(value: &Value) -> bool {
 /// that is made for another one.
 pub(crate) fn by_name(volumes: &[Volume], pod: &str, field: &Path) -> Vec<FieldError> {
     let is_ephemeral = |volume: &&Volume| volume.ephemeral.is_some();
-    if pod.is_empty() || !volumes.iter().any(|volume| is_ephemeral(&volume)) {
+    // A name that is too long is refused already, and would be written down for each volume.
+    if pod.is_empty()
+        || pod.len() > POD_NAME_BYTES_MAX
+        || !volumes.iter().any(|volume| is_ephemeral(&volume))
+    {
         return Vec::new();
     }
     let claim_of = |volume: &Volume| format!("{pod}-{}", volume.name);
-    let made: BTreeSet<String> = volumes.iter().filter(is_ephemeral).map(claim_of).collect();
+    let made: ListKeys<String> = volumes.iter().filter(is_ephemeral).map(claim_of).collect();
     let mut errors = Vec::new();
     for (index, volume) in volumes.iter().enumerate() {
         let field = field.index(index);
@@ -65,7 +70,7 @@ pub(crate) fn by_name(volumes: &[Volume], pod: &str, field: &Path) -> Vec<FieldE
             }));
         }
         if let Some(source) = &volume.persistent_volume_claim
-            && made.contains(&source.claim_name)
+            && made.has(source.claim_name.as_str())
         {
             errors.push(FieldError::invalid(
                 field.child("persistentVolumeClaim").child("claimName"),

@@ -1,0 +1,37 @@
+//! A pod whose containers are checked, with what each of them refers to found once for all of them.
+
+use k8s_openapi::api::core::v1::{PodSpec, Volume};
+
+use super::Holder;
+use crate::validation::{ListKeys, items};
+
+/// The pod.
+pub(super) struct CheckedPod<'a> {
+    /// All of its spec.
+    pub(super) spec: &'a PodSpec,
+    /// What holds the spec.
+    pub(super) holder: Holder,
+    /// The names of its resource claims; none is empty.
+    pub(super) claims: ListKeys<&'a str>,
+    volumes: ListKeys<&'a str>,
+}
+
+impl<'a> CheckedPod<'a> {
+    /// The pod with this spec.
+    pub(super) fn new(spec: &'a PodSpec, holder: Holder) -> Self {
+        let claims = items(spec.resource_claims.as_ref()).iter().map(|claim| claim.name.as_str());
+        let volumes = items(spec.volumes.as_ref()).iter().map(|volume| volume.name.as_str());
+        Self {
+            spec,
+            holder,
+            claims: claims.filter(|name| !name.is_empty()).collect(),
+            volumes: volumes.collect(),
+        }
+    }
+
+    /// The volume of this name.
+    pub(super) fn volume(&self, name: &str) -> Option<&'a Volume> {
+        let place = self.volumes.place(name)?;
+        items(self.spec.volumes.as_ref()).get(place)
+    }
+}
