@@ -2,6 +2,11 @@
 //! another such list, that is minutes of work for one request. So the checks keep the keys of lists in `ListKeys`, whose work
 //! `kinds/work_tests.rs` counts, and the searches that are left are listed here. Each was looked at: it is of a list whose length
 //! the code knows, or it is the only one over its list (ADR 0041).
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test, which reads the sources"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,6 +2,8 @@
 //! up (ADR 0041). A check that searches a list for each entry of a list counts too little here, so it fails the lower bound; one
 //! that looks up too often fails the upper one. `crates/api/tests/list_searches.rs` holds the number of plain searches.
 
+mod every_list;
+
 use rekindle_types::Tick;
 use serde_json::{Value, json};
 

@@ -1,6 +1,8 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
+use proptest::prelude::*;
+
 use super::*;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -108,4 +110,58 @@ fn what_a_pod_has_as_a_whole_replaces_the_sum_for_what_it_names() {
     assert_eq!(amounts, [2010, 3 * 1024 * 1000, 3000]);
     let pod = Pod { spec: Some(spec), status: Some(PodStatus::default()), ..Pod::default() };
     assert_eq!(pod_usage(&pod), requests);
+}
+
+/// By the definition: each init container together with the sidecars before it, resource by resource.
+fn sum_by_definition(spec: &PodSpec) -> Amounts {
+    let of = |container: &Container| requests(container.resources.as_ref());
+    let mut sidecars = Amounts::default();
+    let mut initializing = Amounts::default();
+    for container in spec.init_containers.iter().flatten() {
+        let mut own = of(container);
+        if container.is_sidecar() {
+            sidecars.add(&own);
+            initializing.raise_to(&sidecars);
+        } else {
+            own.add(&sidecars);
+            initializing.raise_to(&own);
+        }
+    }
+    let mut total = sidecars;
+    for container in &spec.containers {
+        total.add(&of(container));
+    }
+    total.raise_to(&initializing);
+    total
+}
+
+fn any_container() -> impl Strategy<Value = Container> {
+    let amount =
+        prop_oneof![Just("1"), Just("2Ki"), Just("500m"), Just("0"), Just("1e3"), Just("-1")];
+    let requests = proptest::collection::btree_map("[a-d]", amount, 0..4);
+    (requests, any::<bool>()).prop_map(|(requests, is_sidecar)| Container {
+        resources: Some(ResourceRequirements {
+            requests: Some(
+                requests
+                    .into_iter()
+                    .map(|(name, text)| (name, ApiQuantity(text.to_owned())))
+                    .collect(),
+            ),
+            ..ResourceRequirements::default()
+        }),
+        restart_policy: is_sidecar.then(|| "Always".to_owned()),
+        ..Container::default()
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_sum_over_containers_is_that_of_the_definition(
+        init in proptest::collection::vec(any_container(), 0..5),
+        containers in proptest::collection::vec(any_container(), 0..4),
+    ) {
+        let spec = PodSpec { init_containers: Some(init), containers, ..PodSpec::default() };
+        let of = |container: &Container| requests(container.resources.as_ref());
+        prop_assert_eq!(sum_over_containers(&spec, of), sum_by_definition(&spec));
+    }
 }
