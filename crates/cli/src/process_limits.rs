@@ -16,11 +16,30 @@ pub fn take() {
     if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ) {
         tracing::info!(%error, "failed to lower oom_score_adj: it takes CAP_SYS_RESOURCE");
     }
+    raise_open_files();
+}
+
+fn raise_open_files() {
     let now = getrlimit(Resource::Nofile);
     let possible = now.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
     if now.current.is_some_and(|current| current < possible)
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(possible), ..now })
     {
         tracing::info!(%error, files = possible, "failed to raise the limit of open files");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_files_are_as_many_as_the_machine_allows() {
+        let usual = getrlimit(Resource::Nofile);
+        let possible = usual.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
+        let fewer = Rlimit { current: Some(possible - 1), ..usual };
+        setrlimit(Resource::Nofile, fewer).expect("a process may lower its own limit");
+        raise_open_files();
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(possible));
     }
 }

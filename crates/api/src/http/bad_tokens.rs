@@ -52,7 +52,10 @@ impl BadTokens {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &checked {
             Ok(_) => shown.remember_good(digest),
-            Err(_) => shown.count_bad(source, now),
+            Err(_) => {
+                shown.forget_good(&digest);
+                shown.count_bad(source, now);
+            }
         }
         checked
     }
@@ -74,6 +77,13 @@ impl ShownTokens {
         }
         let forgiven = self.forgiven.entry(source).or_insert(now);
         *forgiven = (*forgiven).max(now) + PER_TOKEN;
+    }
+
+    /// It has expired, or what it was made for is gone.
+    fn forget_good(&mut self, digest: &TokenDigest) {
+        if self.good.remove(digest) {
+            self.good_by_age.retain(|good| good != digest);
+        }
     }
 
     fn remember_good(&mut self, digest: TokenDigest) {
@@ -116,6 +126,17 @@ mod tests {
         assert_eq!(show(bad, "bad", later).unwrap_err().code(), 401);
         assert_eq!(show(bad, "bad", later).unwrap_err().code(), 429);
         assert_eq!(checks, BURST + 4);
+    }
+
+    #[test]
+    fn a_token_that_was_good_once_counts_as_bad_when_it_is_over() {
+        let tokens = BadTokens::default();
+        let (source, now) = (IpAddr::from([10, 0, 0, 1]), Tick::from_secs(1_000));
+        tokens.check((source, "token"), now, || Ok(())).unwrap();
+        let over = || Err::<(), _>(ApiError::unauthorized());
+        let refused = |_| tokens.check((source, "token"), now, over).unwrap_err().code();
+        let codes: Vec<_> = (0..=BURST).map(refused).collect();
+        assert_eq!(codes.last().unwrap().as_u16(), 429);
     }
 
     #[test]
