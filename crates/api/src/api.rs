@@ -17,7 +17,7 @@ use crate::impersonation::{self, Impersonation};
 use crate::keys;
 use crate::outcome::Outcome;
 use crate::registry::{AnyObject, KindEntry, Registry, Scope, Subresource};
-use crate::request::{Options, Request, ResourcePath, Target, Verb};
+use crate::request::{Options, Request, RequestLine, ResourcePath, Target, Verb};
 use crate::resource_metrics;
 use crate::reviews;
 use crate::selectors::FieldSelector;
@@ -163,25 +163,47 @@ impl Api {
         &self.shared.registry
     }
 
+    /// Refuses what `who` may not do. It needs no body, so a front asks before it reads one; [`Api::handle`] decides again.
+    ///
+    /// # Errors
+    /// 401 without an identity, 403 without the right, 400 when the query cannot be read.
+    pub fn authorize(&self, who: &Identity, asked: &RequestLine<'_>) -> Result<(), ApiError> {
+        match Target::parse(asked.path) {
+            Target::Other(path) => self.authorize_path(who, asked.method, &path),
+            Target::Resource(path) => {
+                let options = Options::parse(asked.query)?;
+                let verb = Verb::of(asked.method, &path, &options);
+                self.authorize_resource(who, asked.method, &path, (verb, &options))
+            }
+        }
+    }
+
     fn route(&self, request: &Request) -> Result<Outcome, ApiError> {
         match Target::parse(&request.path) {
             Target::Other(path) => {
-                let verb = request.method.as_str().to_ascii_lowercase();
-                let what = Attributes::Path { verb: &verb, path: &path };
-                self.shared.authorize(&request.identity, &what)?;
+                self.authorize_path(&request.identity, &request.method, &path)?;
                 self.discovery.serve(&self.shared, &path, request)
             }
             Target::Resource(path) => self.serve_resource(request, &path),
         }
     }
 
-    fn serve_resource(&self, request: &Request, path: &ResourcePath) -> Result<Outcome, ApiError> {
-        let options = Options::parse(&request.query)?;
-        let verb = Verb::of(&request.method, path, &options);
-        let verb_name = verb
-            .map_or_else(|| request.method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
+    fn authorize_path(&self, who: &Identity, method: &Method, path: &str) -> Result<(), ApiError> {
+        let verb = method.as_str().to_ascii_lowercase();
+        self.shared.authorize(who, &Attributes::Path { verb: &verb, path })
+    }
+
+    fn authorize_resource(
+        &self,
+        who: &Identity,
+        method: &Method,
+        path: &ResourcePath,
+        (verb, options): (Option<Verb>, &Options),
+    ) -> Result<(), ApiError> {
+        let verb_name =
+            verb.map_or_else(|| method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
         // A selection by name counts as naming the object, so that rules with resourceNames allow it, as upstream.
-        let selected = selected_name(verb, &options);
+        let selected = selected_name(verb, options);
         let is_namespace = path.group.is_empty() && path.resource == "namespaces";
         let what = Attributes::Resource {
             verb: &verb_name,
@@ -192,7 +214,13 @@ impl Api {
             namespace: if is_namespace { &path.name } else { &path.namespace },
             name: if path.name.is_empty() { &selected } else { &path.name },
         };
-        self.shared.authorize(&request.identity, &what)?;
+        self.shared.authorize(who, &what)
+    }
+
+    fn serve_resource(&self, request: &Request, path: &ResourcePath) -> Result<Outcome, ApiError> {
+        let options = Options::parse(&request.query)?;
+        let verb = Verb::of(&request.method, path, &options);
+        self.authorize_resource(&request.identity, &request.method, path, (verb, &options))?;
         if let Some(answer) = reviews::serve(&self.shared, request, path)? {
             return Ok(answer.into());
         }
@@ -207,7 +235,8 @@ impl Api {
         check_scope(entry, path)?;
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
         let terms = &self.shared.terms;
-        let _until_queued = terms.admit(self.shared.state(), verb, path, &options)?;
+        let _until_queued =
+            terms.admit(self.shared.state(), verb, path, (&options, &request.body))?;
         let call = Call { api: &self.shared, entry, path, options, request };
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
     }

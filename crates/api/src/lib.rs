@@ -52,6 +52,7 @@ mod terms;
 mod tokens;
 pub mod validation;
 mod verbs;
+mod weight;
 
 pub use api::Api;
 pub use entropy::Entropy;

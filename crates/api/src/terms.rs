@@ -26,6 +26,9 @@ use crate::stored::State;
 /// Group, version and plural of what leaders hold.
 const LEASES: (&str, &str, &str) = ("coordination.k8s.io", "v1", "leases");
 
+/// The longest body of a write to a Lease. All writes of leaders wait for it, so it must not take long.
+const LEASE_BYTES_MAX: usize = 64 * 1024;
+
 /// Decides about writes that name a term.
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
@@ -65,7 +68,7 @@ impl Terms {
         state: State<'_>,
         verb: Verb,
         path: &ResourcePath,
-        options: &Options,
+        (options, body): (&Options, &[u8]),
     ) -> Result<Admitted<'_>, ApiError> {
         match verb {
             Verb::Get | Verb::List | Verb::Watch => return Ok(Admitted::Freely),
@@ -77,6 +80,9 @@ impl Terms {
             .transpose()
             .map_err(|error| ApiError::bad_request(format!("{LEADER_TERM}: {error}")))?;
         if (path.group.as_str(), path.resource.as_str()) == (LEASES.0, LEASES.2) {
+            if body.len() > LEASE_BYTES_MAX {
+                return Err(ApiError::too_large(LEASE_BYTES_MAX));
+            }
             let gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
             term.map_or(Ok(()), |term| gate.check(state, &term))?;
             return Ok(Admitted::Alone { _gate: gate });

@@ -434,8 +434,7 @@ async fn over_tls_the_certificate_says_who_asks_and_the_server_stops_gracefully(
     let address = listener.local_addr().unwrap();
     let tls = Tls::new(&pki, &[address.ip()]).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let limits = ServerLimits { connections_max: 8, ..ServerLimits::default() };
-    let server = Server::new(front.clone(), tls, limits);
+    let server = Server::new(front.clone(), tls, ServerLimits::default());
     let serving = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
 
     let masters = UserInfo::new("root", ["system:masters".to_owned()]);

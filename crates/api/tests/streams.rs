@@ -80,12 +80,16 @@ async fn ask(
 }
 
 fn websocket(target: &str) -> http::request::Builder {
+    unnamed(target).header("sec-websocket-protocol", "v5.channel.k8s.io")
+}
+
+/// A websocket of a client that names no protocol, such as websocket-client of Python.
+fn unnamed(target: &str) -> http::request::Builder {
     Request::get(format!("{PODS}/{target}"))
         .header("connection", "Upgrade")
         .header("upgrade", "websocket")
         .header("sec-websocket-version", "13")
         .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
-        .header("sec-websocket-protocol", "v5.channel.k8s.io")
 }
 
 async fn front_with_pods() -> Front {
@@ -120,6 +124,9 @@ async fn what_is_wrong_with_a_request_is_told_before_the_node_hears_of_it() {
         (upgrade("web/attach?stdout=1&container=c"), 400, "container c is not valid"),
         (upgrade("web/portforward?ports=80,x"), 400, "unable to parse \"x\" as a port"),
         (upgrade("web/portforward?ports=80"), 400, "unable to negotiate protocol"),
+        // No protocol is the kubelet's oldest: all is well but the connection, which is none.
+        (unnamed("web/portforward?ports=80"), 400, "cannot be upgraded"),
+        (unnamed("web/exec?command=true&stdout=1&container=a"), 400, "cannot be upgraded"),
         (plain("web/exec?command=true&stdout=1&container=a"), 400, "Upgrade request required"),
         // All is well but the connection, which is none.
         (upgrade("web/exec?command=true&stdout=1&container=a"), 400, "cannot be upgraded"),

@@ -111,10 +111,15 @@ fn open_log(path: &Path) -> anyhow::Result<std::fs::File> {
 /// The event loop of a process that runs pods.
 pub fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(std::thread::available_parallelism().map_or(2, |cores| cores.get().min(4)))
+        .worker_threads(worker_threads())
         .enable_all()
         .build()
         .context("start the event loop")
+}
+
+/// Threads of an event loop: as many as the machine has cores, and no more than four.
+pub fn worker_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, |cores| cores.get().min(4))
 }
 
 /// What is logged goes to standard error.

@@ -24,6 +24,7 @@ mod manifests;
 mod nodes;
 mod output;
 mod plugin;
+mod process_limits;
 mod target;
 
 use std::process::ExitCode;

@@ -17,6 +17,7 @@ mod cgroup;
 mod connection;
 mod container;
 pub mod frame;
+pub mod heap;
 mod init;
 mod launch;
 mod logs;

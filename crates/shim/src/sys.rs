@@ -446,6 +446,17 @@ pub(crate) fn unmap_file_pages(mapping: std::ops::Range<usize>) -> std::io::Resu
     if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Gives free pages of the heap back; see malloc_trim(3). False when there was none, and with other C libraries than glibc.
+pub(crate) fn trim_heap() -> bool {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the allocator gives back pages that it holds free, under its own locks; nothing that is allocated moves.
+    unsafe {
+        libc::malloc_trim(0) != 0
+    }
+    #[cfg(not(target_env = "gnu"))]
+    false
+}
+
 /// Leaves namespaces for new ones; see unshare(2).
 pub(crate) fn unshare(flags: rustix::thread::UnshareFlags) -> Result<(), Errno> {
     // SAFETY: the descriptor table is not among the flags used here, and there is only one thread.

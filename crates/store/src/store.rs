@@ -85,6 +85,12 @@ impl Store {
         visible.index.range(prefix, None, visible.revision()).count()
     }
 
+    /// Whether there are more visible objects below a prefix than this. Counts no further.
+    pub fn has_more_than(&self, prefix: &str, objects: usize) -> bool {
+        let visible = self.shared().visible();
+        visible.index.range(prefix, None, visible.revision()).nth(objects).is_some()
+    }
+
     /// Checks the expectation against the newest state, writes that wait for the disk included, and queues the write.
     /// It becomes visible and the [`Pending`] resolves when its batch is durable.
     ///

@@ -241,6 +241,7 @@ fn pages_at_one_revision_do_not_see_what_was_written_between_them() {
     assert_eq!(keys(&store, &second), ["/pods/c", "/pods/d"]);
     assert_eq!(keys(&store, &first), ["/pods/a", "/pods/b"]);
     assert_eq!(store.count("/pods/"), 4);
+    assert_eq!([3, 4].map(|objects| store.has_more_than("/pods/", objects)), [true, false]);
     assert_eq!(store.range(&RangeQuery { limit: Some(0), ..first }).unwrap().remaining, 4);
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::service_account;
+
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
@@ -28,6 +30,8 @@ pub struct UserInfo {
 pub const MASTERS: &str = "system:masters";
 /// The group of node agents with a process of their own.
 pub const NODES: &str = "system:nodes";
+/// The namespace of what the cluster itself runs.
+const KUBE_SYSTEM: &str = "kube-system";
 /// The group of everybody who is somebody.
 pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group of everybody who is nobody.
@@ -46,6 +50,16 @@ impl UserInfo {
     /// A part of this process, for example `system:rekindle:node`: trusted with everything.
     pub fn internal(name: impl Into<String>) -> Self {
         Self::new(name, [MASTERS.to_owned()])
+    }
+
+    /// Whether the cluster itself depends on it: administrators, node agents, and what runs in kube-system. The front keeps room
+    /// for these.
+    pub fn is_system(&self) -> bool {
+        let in_kube_system = || {
+            service_account::split(&self.name)
+                .is_some_and(|(namespace, _)| namespace == KUBE_SYSTEM)
+        };
+        self.is_in(MASTERS) || self.is_in(NODES) || in_kube_system()
     }
 
     /// Whether the user is in a group.

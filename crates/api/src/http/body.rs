@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::clock::Clock;
 use super::metrics::Open;
+use super::shares::RequestShare;
 use crate::event_stream::EventStream;
 
 /// The bytes of a log as they come. An error ends the answer; the client sees it cut off.
@@ -23,11 +24,18 @@ pub type LogStream = BoxStream<'static, Result<Bytes, std::io::Error>>;
 /// How often a quiet watch gets a bookmark, as upstream.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Bytes that are handed on at a time, when it counts what the client has not taken yet.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// The body of an answer.
-pub struct FrontBody(Kind);
+pub struct FrontBody {
+    kind: Kind,
+    /// What its user holds by it, until the client has taken it.
+    share: Option<RequestShare>,
+}
 
 enum Kind {
-    Full(Option<Bytes>),
+    Full(Bytes),
     Watch(Pin<Box<WatchBody>>),
     Log(LogStream),
 }
@@ -61,12 +69,37 @@ enum Ending {
 }
 
 impl FrontBody {
+    fn new(kind: Kind) -> Self {
+        Self { kind, share: None }
+    }
+
+    /// The same, counted as its user's until it has been taken.
+    pub(super) fn holding(self, share: RequestShare) -> Self {
+        Self { share: Some(share), ..self }
+    }
+
+    /// Whether it goes on for as long as the client wants.
+    pub(super) fn is_long_running(&self) -> bool {
+        match &self.kind {
+            Kind::Full(_) => false,
+            Kind::Watch(_) | Kind::Log(_) => true,
+        }
+    }
+
+    /// Bytes that are there already.
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Full(bytes) => bytes.len(),
+            Kind::Watch(_) | Kind::Log(_) => 0,
+        }
+    }
+
     pub(super) fn full(bytes: Bytes) -> Self {
-        Self(Kind::Full(Some(bytes).filter(|bytes| !bytes.is_empty())))
+        Self::new(Kind::Full(bytes))
     }
 
     pub(super) fn log(stream: LogStream) -> Self {
-        Self(Kind::Log(stream))
+        Self::new(Kind::Log(stream))
     }
 
     pub(super) fn watch(
@@ -80,7 +113,7 @@ impl FrontBody {
             // An error means that the front is gone, which is the same.
             let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
         };
-        Self(Kind::Watch(Box::pin(WatchBody {
+        Self::new(Kind::Watch(Box::pin(WatchBody {
             stream,
             clock,
             deadline: Box::pin(sleep(timeout)),
@@ -126,8 +159,14 @@ impl Body for FrontBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        match &mut self.get_mut().0 {
-            Kind::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        let Self { kind, share } = self.get_mut();
+        match kind {
+            Kind::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let piece = if share.is_some() { PIECE_BYTES } else { bytes.len() };
+                let piece = bytes.split_to(piece.min(bytes.len()));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
             Kind::Watch(watch) => watch
                 .as_mut()
                 .get_mut()
@@ -141,14 +180,12 @@ impl Body for FrontBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Full(None))
+        matches!(&self.kind, Kind::Full(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Kind::Full(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-            }
+        match &self.kind {
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Watch(_) | Kind::Log(_) => SizeHint::default(),
         }
     }
@@ -156,3 +193,30 @@ impl Body for FrontBody {
 
 /// A shared channel that tells of the front's end.
 pub(super) type PhaseSender = Arc<watch::Sender<Phase>>;
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// Handed over whole, it would be forgotten while the connection still holds all of it.
+    #[tokio::test]
+    async fn an_answer_that_is_counted_is_handed_on_in_pieces() {
+        let bytes = Bytes::from(vec![b'x'; 3 * PIECE_BYTES - 1]);
+        let mut body = FrontBody::full(bytes.clone()).holding(RequestShare::Uncounted);
+        assert_eq!(
+            (body.held_bytes(), body.size_hint().exact()),
+            (bytes.len(), Some(3 * 65_536 - 1))
+        );
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            pieces.push(frame.unwrap().into_data().unwrap());
+        }
+        let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES - 1]);
+        assert!(body.is_end_stream());
+        let whole = FrontBody::full(bytes.clone()).frame().await.unwrap().unwrap();
+        assert_eq!(whole.into_data().unwrap(), bytes, "to a part of this process it goes whole");
+    }
+}

@@ -1,40 +1,40 @@
-//! One HTTP request in, one HTTP response out: reads the body within bounds, asks the core, waits for durability.
+//! One HTTP request in, one HTTP response out.
+//!
+//! ```text
+//!   who asks? ──▶ may they? ──▶ a share of what users may hold ──▶ the body ──▶ the core ──▶ the answer
+//!     401, 429      403           429                               413, 429      └ heavy: on a thread of the pool
+//! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
-use http::{HeaderMap, Method, Response, StatusCode, header};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method, Response, Version, header};
 use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::upgrade::OnUpgrade;
 use rekindle_types::metrics::Source;
-use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::sync::{Notify, watch};
 
+use super::answer::Asked;
+use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, Phase, PhaseSender};
+use super::caller::Caller;
 use super::clock::Clock;
 use super::impersonate;
-use super::logs::{LogError, NodeLogs};
+use super::logs::NodeLogs;
 use super::metrics::{FrontMetrics, Labels};
 use super::nodes::{NoNodes, Nodes};
+use super::request_body::{self, BodyError};
+use super::response::{respond, respond_and_close, without_body};
+use super::shares::{RequestShare, UserShares};
 use super::streams::{NoStreams, NodeStreams, Streams};
+use super::work_pool::WorkPool;
 use crate::api::Api;
 use crate::auth::Identity;
-use crate::decode::BODY_BYTES_MAX;
-use crate::node_query::MetricsQuery;
-use crate::node_query::{LogQuery, NodeGet, StreamQuery};
-use crate::outcome::{Answer, Outcome};
-use crate::request::Request;
+use crate::outcome::Outcome;
+use crate::request::{Request, RequestLine};
 use crate::status::ApiError;
-
-/// How long a client may take to send a body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Warnings are cut off beyond this, all together, as upstream.
-const WARNINGS_BYTES_MAX: usize = 4096;
 
 /// What a front is made of.
 pub struct FrontParts {
@@ -49,17 +49,19 @@ pub struct FrontParts {
 /// The front. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct Front {
-    api: Api,
-    clock: Clock,
-    logs: Arc<dyn NodeLogs>,
-    streams: Streams,
-    nodes: Arc<dyn Nodes>,
-    metrics: Arc<FrontMetrics>,
-    figures: Vec<Arc<dyn Source>>,
-    phase: PhaseSender,
+    pub(super) api: Api,
+    pub(super) clock: Clock,
+    pub(super) logs: Arc<dyn NodeLogs>,
+    pub(super) streams: Streams,
+    pub(super) nodes: Arc<dyn Nodes>,
+    pub(super) metrics: Arc<FrontMetrics>,
+    pub(super) figures: Vec<Arc<dyn Source>>,
+    pub(super) phase: PhaseSender,
+    shares: UserShares,
+    pool: WorkPool,
+    bad_tokens: BadTokens,
+    bursts: Arc<Notify>,
 }
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Front {
     /// A front.
@@ -74,6 +76,10 @@ impl Front {
             metrics: Arc::default(),
             figures: Vec::new(),
             phase: Arc::new(phase),
+            shares: UserShares::default(),
+            pool: WorkPool::default(),
+            bad_tokens: BadTokens::default(),
+            bursts: Arc::default(),
         }
     }
 
@@ -105,158 +111,179 @@ impl Front {
         (self.clock)()
     }
 
+    /// Resolves when clients have made it take much memory that is free soon, since it resolved last.
+    pub async fn burst(&self) {
+        self.bursts.notified().await;
+    }
+
+    pub(super) fn tell_of_burst(&self) {
+        self.bursts.notify_one();
+    }
+
     /// Ends every watch, after what is there was sent.
     pub fn end_watches(&self) {
         self.phase.send_replace(Phase::Stopping);
     }
 
-    /// Answers one request of `identity`.
-    pub async fn serve<B>(
+    /// Answers one request. Who asks, and whether they may, is settled before the body is read.
+    pub(super) async fn serve<B>(
         &self,
-        identity: Identity,
+        caller: &Caller,
         request: http::Request<B>,
     ) -> Response<FrontBody>
     where
         B: Body,
-        B::Error: Into<BoxError>,
+        B::Error: Into<BodyError>,
     {
         let (mut parts, body) = request.into_parts();
         let upgrade = parts.extensions.remove::<OnUpgrade>();
-        let body = match read_body(&parts.headers, body).await {
-            Ok(body) => body,
-            Err(error) => return respond_and_close(error.into()),
-        };
-        let identity = match self.identify(identity, &parts.headers) {
-            Ok(identity) => identity,
+        let has_body = !body.is_end_stream();
+        let received = match self.receive(caller, &parts, body).await {
+            Ok(received) => received,
+            // HTTP/2 ends the one stream by itself
+            Err(error) if has_body && parts.version <= Version::HTTP_11 => {
+                return respond_and_close(error.into());
+            }
             Err(error) => return respond(error.into()),
         };
-        let text = |name: header::HeaderName| {
+        let labels = Labels::of(&self.api, &received.request);
+        let _open = self.metrics.begun(&labels);
+        let begun = received.request.now;
+        let Handled { outcome, user, share } = self.handle(caller, received).await;
+        let asked = Asked { labels: &labels, parts: &parts, user: &user };
+        let response = self.answer(outcome, asked, upgrade).await;
+        let took = (self.clock)().since(begun);
+        self.metrics.answered(&labels, response.status().as_u16(), took);
+        let response = if parts.method == Method::HEAD { without_body(response) } else { response };
+        match caller {
+            Caller::InProcess(_) => response,
+            Caller::Connected(_) => hold(share, response),
+        }
+    }
+
+    /// Who asks, whether they may, and then the body.
+    async fn receive<B>(
+        &self,
+        caller: &Caller,
+        parts: &Parts,
+        body: B,
+    ) -> Result<Received, ApiError>
+    where
+        B: Body,
+        B::Error: Into<BodyError>,
+    {
+        let (who, acts_as) = self.identify(caller, &parts.headers)?;
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        if !body.is_end_stream() {
+            self.api.authorize(&acts_as, &RequestLine { method: &parts.method, path, query })?;
+        }
+        let mut share = self.shares.begin(&who)?;
+        let body = match who {
+            Identity::Anonymous => Bytes::new(),
+            Identity::User(_) => request_body::read(&parts.headers, body, &mut share).await?,
+        };
+        let text = |name: HeaderName| {
             let values = parts.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
             values.collect::<Vec<_>>().join(",")
         };
         let request = Request {
             method: parts.method.clone(),
-            path: parts.uri.path().to_owned(),
-            query: parts.uri.query().unwrap_or_default().to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
             accept: text(header::ACCEPT),
-            content_type: text(CONTENT_TYPE),
+            content_type: text(header::CONTENT_TYPE),
             body,
-            identity,
+            identity: acts_as,
             now: (self.clock)(),
         };
-        let labels = Labels::of(&self.api, &request);
-        let _open = self.metrics.begun(&labels);
-        let response = self.answer(&request, &labels, &parts.headers, upgrade).await;
-        let took = (self.clock)().since(request.now);
-        self.metrics.answered(&labels, response.status().as_u16(), took);
-        if parts.method == Method::HEAD { without_body(response) } else { response }
+        Ok(Received { request, who, share })
     }
 
-    /// Who asks: the connection's own identity, else that of a bearer token; or somebody whom they act as.
-    fn identify(&self, connection: Identity, headers: &HeaderMap) -> Result<Identity, ApiError> {
-        let identity = match (connection, bearer_token(headers)) {
-            (Identity::Anonymous, Some(token)) => self.api.authenticate(token, self.now())?,
-            (connection, _) => connection,
-        };
-        match impersonate::wanted(headers)? {
-            Some(wanted) => self.api.impersonate(identity, &wanted),
-            None => Ok(identity),
-        }
-    }
-
-    async fn answer(
+    /// Who asks, and who the request acts as. Who asks: the connection's own identity, else that of a bearer token.
+    fn identify(
         &self,
-        request: &Request,
-        labels: &Labels,
+        caller: &Caller,
         headers: &HeaderMap,
-        upgrade: Option<OnUpgrade>,
-    ) -> Response<FrontBody> {
-        // A bug in one request's handling must not take others with it; locks inside survive a panic.
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.api.handle(request)));
-        match outcome {
-            Ok(Outcome::Answer(answer)) => respond(answer),
-            Ok(Outcome::Write(write)) => respond(write.await),
-            Ok(Outcome::Watch(watch)) => {
-                let timeout = Duration::from_secs(watch.timeout_seconds);
-                let clock = Arc::clone(&self.clock);
-                let open = self.metrics.watch_begun(labels);
-                let phase = self.phase.subscribe();
-                let body = FrontBody::watch(watch.stream, timeout, clock, phase, open);
-                stream(body, "application/json;stream=watch")
+    ) -> Result<(Identity, Identity), ApiError> {
+        let now = self.now();
+        let who = match (caller.identity(), bearer_token(headers)) {
+            (Identity::Anonymous, Some(token)) => {
+                let check = || self.api.authenticate(token, now);
+                match caller {
+                    Caller::InProcess(_) => check(),
+                    Caller::Connected(client) => {
+                        self.bad_tokens.check((client.seat.source(), token), now, check)
+                    }
+                }?
             }
-            Ok(Outcome::Log(query)) => self.log(query).await,
-            Ok(Outcome::Stream(query)) => self.stream(query, headers, request, upgrade),
-            Ok(Outcome::Node(question)) => self.node(question).await,
-            Ok(Outcome::ResourceMetrics(query)) => self.resource_metrics(&query).await,
-            Ok(Outcome::Metrics) => self.own_metrics().await,
-            Err(_) => {
-                tracing::error!(method = %request.method, path = %request.path, "failed to handle a request: the handler panicked");
-                respond(
-                    ApiError::internal(
-                        "the handling of the request panicked; see the engine's log",
-                    )
-                    .into(),
-                )
+            (identity, _) => identity.clone(),
+        };
+        if let (Caller::Connected(client), Identity::User(user)) = (caller, &who) {
+            client.seat.identify(user)?;
+        }
+        let acts_as = match impersonate::wanted(headers)? {
+            Some(wanted) => self.api.impersonate(who.clone(), &wanted)?,
+            None => who.clone(),
+        };
+        Ok((who, acts_as))
+    }
+
+    /// Asks the core: here, or on a thread of the pool when a client's request is heavy.
+    async fn handle(&self, caller: &Caller, received: Received) -> Handled {
+        let Received { request, who, mut share } = received;
+        let user = request.identity.name().to_owned();
+        let outcome = match (caller, &who) {
+            (Caller::Connected(_), Identity::User(user)) if self.api.is_heavy(&request) => {
+                let api = self.api.clone();
+                let handled = self.pool.run(user, move || handle(&api, &request)).await;
+                self.tell_of_burst();
+                handled.unwrap_or_else(|error| Outcome::Answer(error.into()))
             }
-        }
-    }
-
-    fn stream(
-        &self,
-        query: StreamQuery,
-        headers: &HeaderMap,
-        request: &Request,
-        upgrade: Option<OnUpgrade>,
-    ) -> Response<FrontBody> {
-        let user = request.identity.name();
-        let accepted = match self.streams.accept(user, query, headers, &request.method) {
-            Ok(accepted) => accepted,
-            Err(error) => return respond(error.into()),
+            (
+                Caller::Connected(_) | Caller::InProcess(_),
+                Identity::User(_) | Identity::Anonymous,
+            ) => handle(&self.api, &request),
         };
-        let Some(upgrade) = upgrade else {
-            let problem = "this connection cannot be upgraded: use HTTP/1.1 over TLS";
-            return respond(ApiError::bad_request(problem).into());
-        };
-        let mut response = Response::new(FrontBody::full(Bytes::new()));
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        *response.headers_mut() = self.streams.serve(accepted, upgrade, self.phase.subscribe());
-        response
+        share.give_body_back();
+        Handled { outcome, user, share }
     }
+}
 
-    async fn node(&self, question: NodeGet) -> Response<FrontBody> {
-        match self.nodes.get(question).await {
-            Ok(answer) => respond(answer),
-            Err(error) => respond(ApiError::unavailable(error.to_string()).into()),
-        }
-    }
+/// A request whose body has been read.
+struct Received {
+    request: Request,
+    /// Who sent it, whoever it acts as.
+    who: Identity,
+    share: RequestShare,
+}
 
-    async fn resource_metrics(&self, query: &MetricsQuery) -> Response<FrontBody> {
-        match self.nodes.figures().await {
-            Ok(nodes) => respond(query.answer(&nodes, |node| self.api.node_labels(node))),
-            Err(error) => respond(ApiError::unavailable(error.to_string()).into()),
-        }
-    }
+/// What has become of it; its body is gone.
+struct Handled {
+    outcome: Outcome,
+    /// The name of the user that it acts as.
+    user: String,
+    share: RequestShare,
+}
 
-    async fn own_metrics(&self) -> Response<FrontBody> {
-        let (metrics, api) = (Arc::clone(&self.metrics), self.api.clone());
-        let figures = self.figures.clone();
-        match tokio::task::spawn_blocking(move || metrics.text(&api, &figures)).await {
-            Ok(text) => respond(Answer {
-                content_type: rekindle_types::metrics::CONTENT_TYPE,
-                ..Answer::text(StatusCode::OK, text)
-            }),
-            Err(error) => respond(ApiError::internal(error).into()),
-        }
-    }
+/// A bug in one request's handling must not take others with it; locks inside survive a panic.
+fn handle(api: &Api, request: &Request) -> Outcome {
+    let handled = catch_unwind(AssertUnwindSafe(|| api.handle(request)));
+    handled.unwrap_or_else(|_| {
+        tracing::error!(method = %request.method, path = %request.path, "failed to handle a request: the handler panicked");
+        let problem = "the handling of the request panicked; see the engine's log";
+        Outcome::Answer(ApiError::internal(problem).into())
+    })
+}
 
-    async fn log(&self, query: LogQuery) -> Response<FrontBody> {
-        match self.logs.read(query).await {
-            Ok(log) => stream(FrontBody::log(log), "text/plain"),
-            Err(LogError::NotThere(why)) => respond(ApiError::bad_request(why).into()),
-            Err(LogError::NoNode(why)) => respond(ApiError::unavailable(why).into()),
-            Err(LogError::Failed(why)) => respond(ApiError::internal(why).into()),
-        }
+/// Counts the answer as its user's until the client has taken it.
+fn hold(mut share: RequestShare, response: Response<FrontBody>) -> Response<FrontBody> {
+    if response.body().is_long_running()
+        && let Err(error) = share.go_on_for_long()
+    {
+        return respond(error.into());
     }
+    share.hold_answer(response.body().held_bytes());
+    response.map(|body| body.holding(share))
 }
 
 /// `Authorization: Bearer <token>`.
@@ -264,104 +291,4 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
-}
-
-/// The body, unless it is too long or too slow. A body that announces too much is not read at all.
-async fn read_body<B>(headers: &HeaderMap, body: B) -> Result<Bytes, ApiError>
-where
-    B: Body,
-    B::Error: Into<BoxError>,
-{
-    let announced = headers.get(header::CONTENT_LENGTH);
-    let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|bytes| bytes > BODY_BYTES_MAX as u64) {
-        return Err(ApiError::too_large(BODY_BYTES_MAX));
-    }
-    let collected = timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
-    match collected {
-        Err(_) => Err(ApiError::bad_request(format!(
-            "the request's body did not arrive within {} seconds",
-            BODY_TIMEOUT.as_secs()
-        ))),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(ApiError::too_large(BODY_BYTES_MAX))
-        }
-        Ok(Err(error)) => Err(ApiError::bad_request(format!("read the request's body: {error}"))),
-        Ok(Ok(collected)) => {
-            let mut body = collected.aggregate();
-            Ok(body.copy_to_bytes(body.remaining()))
-        }
-    }
-}
-
-fn respond(answer: Answer) -> Response<FrontBody> {
-    let mut response = Response::new(FrontBody::full(answer.body));
-    *response.status_mut() = answer.code;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    for (name, value) in answer.headers {
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            headers.insert(name, value);
-        }
-    }
-    let mut bytes = 0;
-    for warning in &answer.warnings {
-        let value = warning_header(warning);
-        bytes += value.len();
-        if bytes > WARNINGS_BYTES_MAX {
-            break;
-        }
-        headers.append(WARNING, value);
-    }
-    response
-}
-
-/// For a request whose body was not read to its end: the connection cannot go on.
-fn respond_and_close(answer: Answer) -> Response<FrontBody> {
-    let mut response = respond(answer);
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-fn stream(body: FrontBody, content_type: &'static str) -> Response<FrontBody> {
-    let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::OK;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    response
-}
-
-fn without_body(response: Response<FrontBody>) -> Response<FrontBody> {
-    response.map(|_| FrontBody::full(Bytes::new()))
-}
-
-/// `299 - "text"`, as kubectl and client-go print it.
-fn warning_header(text: &str) -> HeaderValue {
-    let mut quoted = String::from("299 - \"");
-    for char in text.chars() {
-        match char {
-            '"' | '\\' => {
-                quoted.push('\\');
-                quoted.push(char);
-            }
-            control if control.is_control() => quoted.push(' '),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    HeaderValue::from_bytes(quoted.as_bytes())
-        .unwrap_or_else(|_| HeaderValue::from_static("299 - \"the warning cannot be shown\""))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_are_quoted_and_cannot_split_headers() {
-        let value = warning_header("unknown field \"spec.a\"\r\nX: y\\");
-        assert_eq!(value.to_str().unwrap(), r#"299 - "unknown field \"spec.a\"  X: y\\""#);
-    }
 }

@@ -10,6 +10,7 @@ use http_body::Body;
 use tower::Service;
 
 use super::body::FrontBody;
+use super::caller::Caller;
 use super::front::Front;
 use crate::auth::{Identity, UserInfo};
 
@@ -17,7 +18,7 @@ use crate::auth::{Identity, UserInfo};
 #[derive(Clone)]
 pub struct InProcess {
     front: Front,
-    identity: Identity,
+    caller: Caller,
 }
 
 impl Front {
@@ -30,7 +31,7 @@ impl Front {
 impl InProcess {
     /// A service that acts as `identity`.
     pub fn new(front: Front, identity: Identity) -> Self {
-        Self { front, identity }
+        Self { front, caller: Caller::InProcess(identity) }
     }
 }
 
@@ -49,7 +50,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (front, identity) = (self.front.clone(), self.identity.clone());
-        Box::pin(async move { Ok(front.serve(identity, request).await) })
+        let (front, caller) = (self.front.clone(), self.caller.clone());
+        Box::pin(async move { Ok(front.serve(&caller, request).await) })
     }
 }

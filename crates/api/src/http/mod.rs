@@ -5,8 +5,12 @@
 )]
 
 mod aggregation;
+mod answer;
+mod bad_tokens;
 mod body;
+mod caller;
 mod clock;
+mod connections;
 mod front;
 mod impersonate;
 mod in_process;
@@ -14,13 +18,18 @@ mod logs;
 mod metrics;
 pub mod node_link;
 mod nodes;
+mod request_body;
+mod response;
 mod server;
+mod shares;
 mod streams;
 mod tls;
+mod work_pool;
 
 pub use aggregation::keep_roles_aggregated;
 pub use body::{FrontBody, LogStream};
 pub use clock::{Clock, SystemClock};
+pub use connections::ConnectionLimits;
 pub use front::{Front, FrontParts};
 pub use in_process::InProcess;
 pub use logs::{LogError, NoLogs, NodeLogs};

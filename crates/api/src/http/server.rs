@@ -1,4 +1,4 @@
-//! The listener: bounded in connections and in the patience it has with each.
+//! The listener: bounded in connections, in what each may hold, and in the patience it has with them.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,23 +13,42 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::caller::{Caller, ConnectedClient};
+use super::connections::{ConnectionLimits, ConnectionSeat, ConnectionTable};
 use super::front::Front;
 use super::tls::Tls;
 use crate::auth::{Identity, user_of_certificate};
 
+/// What an HTTP/2 client may send before its request is read: the least that the protocol knows (RFC 9113, 6.9.2). A client
+/// that shows a certificate is trusted with more.
+const WINDOW_BYTES: u32 = 65_535;
+const WINDOW_BYTES_WITH_CERTIFICATE: u32 = 1 << 20;
+/// Concurrent requests on one HTTP/2 connection: kube-apiserver's 250, and less without a certificate.
+const STREAMS_MAX: u32 = 250;
+const STREAMS_WITHOUT_CERTIFICATE_MAX: u32 = 100;
+/// The head of one HTTP/1 request, and what is read ahead.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// The headers of one HTTP/2 request, decoded: the longest token and some more.
+const HEADER_LIST_BYTES_MAX: u32 = 24 * 1024;
+/// Streams that a client has reset and that are not forgotten yet (CVE-2023-44487).
+const PENDING_RESETS_MAX: usize = 20;
+/// Streams that were reset for what the client did wrong (CVE-2025-8671).
+const ERROR_RESETS_MAX: usize = 64;
+/// Bytes of answers that one HTTP/2 stream holds ready for its client.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
 /// What the server allows its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Open connections; more have to wait in the listener's queue.
-    pub connections_max: usize,
-    /// Concurrent requests on one HTTP/2 connection.
-    pub streams_max: u32,
+    /// Open connections.
+    pub connections: ConnectionLimits,
     /// For the TLS handshake.
     pub handshake: Duration,
+    /// From the connection to the first request of a known user. Health checks need none, and connect again.
+    pub identification: Duration,
     /// For the headers of a request, also between two requests on one connection.
     pub headers: Duration,
     /// For open requests when the server stops.
@@ -39,9 +58,9 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            connections_max: 1024,
-            streams_max: 250,
+            connections: ConnectionLimits::default(),
             handshake: Duration::from_secs(10),
+            identification: Duration::from_secs(10),
             headers: Duration::from_secs(120),
             shutdown: Duration::from_secs(5),
         }
@@ -71,7 +90,7 @@ impl Server {
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let slots = Arc::new(Semaphore::new(self.limits.connections_max));
+        let table = ConnectionTable::new(self.limits.connections);
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
@@ -80,13 +99,13 @@ impl Server {
             let accepted = tokio::select! {
                 () = &mut stop => break Ok(()),
                 Some(_) = connections.join_next() => continue,
-                accepted = accept(&listener, &slots) => accepted,
+                accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, permit)) => {
+                Ok((stream, address)) => {
                     let (server, watcher) = (Arc::clone(&shared), graceful.watcher());
-                    connections
-                        .spawn(async move { server.connection(stream, watcher, permit).await });
+                    let seat = table.enter(address.ip());
+                    connections.spawn(async move { server.accept(stream, watcher, seat).await });
                 }
                 Err(error) if is_passing(&error) => {
                     tracing::warn!(%error, "failed to accept a connection");
@@ -105,41 +124,79 @@ impl Server {
         result
     }
 
-    async fn connection(&self, stream: TcpStream, watcher: Watcher, _permit: OwnedSemaphorePermit) {
+    async fn accept(&self, stream: TcpStream, watcher: Watcher, seat: ConnectionSeat) {
         // Watch events are small and must not wait for more.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "set TCP_NODELAY");
         }
-        let handshake = self.tls.acceptor().accept(stream);
-        match timeout(self.limits.handshake, handshake).await {
-            Ok(Ok(stream)) => {
-                let identity = identity(stream.get_ref().1);
-                self.requests(stream, identity, watcher).await;
-            }
-            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
-            Err(_) => tracing::debug!("the TLS handshake took too long"),
+        let among_many = seat.is_one_of_many();
+        self.connection(stream, watcher, seat).await;
+        if among_many {
+            self.front.tell_of_burst();
         }
     }
 
-    async fn requests<S>(&self, stream: S, identity: Identity, watcher: Watcher)
+    /// Serves a connection to its end. One whose client does not say who it is ends after a while, or for a newer one.
+    async fn connection<S>(&self, stream: S, watcher: Watcher, seat: ConnectionSeat)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let front = self.front.clone();
+        let handshake = timeout(self.limits.handshake, self.tls.acceptor().accept(stream));
+        let stream = tokio::select! {
+            stream = handshake => stream,
+            () = seat.ended() => return tracing::debug!("a newer connection took the place of one"),
+        };
+        let stream = match stream {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
+            Err(_) => return tracing::debug!("the TLS handshake took too long"),
+        };
+        let identity = identity(stream.get_ref().1);
+        if let Identity::User(user) = &identity
+            && let Err(error) = seat.identify(user)
+        {
+            // each request is told so, until the connection's time is over
+            tracing::debug!(%error, "a connection too many");
+        }
+        let client = Arc::new(ConnectedClient { identity, seat });
+        tokio::select! {
+            () = self.requests(stream, &client, watcher) => {}
+            () = client.seat.ended() => tracing::debug!("a newer connection took the place of one"),
+            () = client.seat.overdue(self.limits.identification) => {
+                tracing::debug!("a client did not say in time who it is");
+            }
+        }
+    }
+
+    async fn requests<S>(&self, stream: S, client: &Arc<ConnectedClient>, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (front, caller) = (self.front.clone(), Caller::Connected(Arc::clone(client)));
         let service = service_fn(move |request: http::Request<Incoming>| {
-            let (front, identity) = (front.clone(), identity.clone());
-            async move { Ok::<_, Infallible>(front.serve(identity, request).await) }
+            let (front, caller) = (front.clone(), caller.clone());
+            async move { Ok::<_, Infallible>(front.serve(&caller, request).await) }
         });
+        let (window, streams_max) = match client.identity {
+            Identity::Anonymous => (WINDOW_BYTES, STREAMS_WITHOUT_CERTIFICATE_MAX),
+            Identity::User(_) => (WINDOW_BYTES_WITH_CERTIFICATE, STREAMS_MAX),
+        };
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.headers)
-            .max_buf_size(64 * 1024);
+            .max_buf_size(HEAD_BYTES_MAX);
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(self.limits.streams_max)
+            .max_concurrent_streams(streams_max)
+            .initial_stream_window_size(window)
+            .initial_connection_window_size(window)
+            .max_header_list_size(HEADER_LIST_BYTES_MAX)
+            .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+            .max_local_error_reset_streams(ERROR_RESETS_MAX)
+            .max_send_buf_size(SEND_BUFFER_BYTES)
             .keep_alive_interval(Duration::from_secs(60))
             .keep_alive_timeout(Duration::from_secs(30));
         let connection =
@@ -148,16 +205,6 @@ impl Server {
             tracing::debug!(error = %error, "connection");
         }
     }
-}
-
-/// A slot first, then a connection: whoever finds no slot waits in the listener's queue.
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(slots).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, permit))
 }
 
 /// Errors of one connection, or of a shortage, that say nothing about the listener.
@@ -181,3 +228,6 @@ fn identity(connection: &rustls::ServerConnection) -> Identity {
         .and_then(|chain| user_of_certificate(chain.first()?))
         .map_or(Identity::Anonymous, Identity::User)
 }
+
+#[cfg(test)]
+mod tests;

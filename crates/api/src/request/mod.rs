@@ -35,6 +35,17 @@ pub struct Request {
     pub now: Tick,
 }
 
+/// What a request asks for, as its first line says: enough to decide whether it is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLine<'r> {
+    /// The HTTP method.
+    pub method: &'r Method,
+    /// The path, for example `/api/v1/namespaces/default/pods`.
+    pub path: &'r str,
+    /// What follows the `?`; empty when there is none.
+    pub query: &'r str,
+}
+
 /// What a request does, in the words of authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {

@@ -8,7 +8,7 @@ use crate::args::Up;
 use crate::background::{self, Report, event_loop, init_log};
 use crate::engine::data_dir::DataDir;
 use crate::engine::{EndSignals, Ending, Engine, preflight};
-use crate::{client, footprint, live, manifests, output};
+use crate::{client, footprint, live, manifests, output, process_limits};
 
 /// Tells the re-executed process that its standard input is the line on which it reports to the one that started it.
 const BACKGROUND: &str = "REKINDLE_BACKGROUND";
@@ -26,6 +26,7 @@ pub fn run(args: Up) -> anyhow::Result<ExitCode> {
 /// Engine, manifests and table in this process, until Ctrl-C.
 fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     init_log("warn");
+    process_limits::take();
     let runtime = event_loop()?;
     runtime.block_on(async {
         let mut signals = EndSignals::listen()?;
@@ -94,6 +95,7 @@ fn engine_arguments() -> Vec<std::ffi::OsString> {
 fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
     init_log("info");
     let report = Report::take()?;
+    process_limits::take();
     let runtime = event_loop()?;
     runtime.block_on(async {
         let mut signals = EndSignals::listen()?;

@@ -1,8 +1,8 @@
 //! The engine: store, API, controllers, ladder and node in one process, wired together.
 //!
 //! ```text
-//!   Serving    store (committer thread) ── Api ── Front ──┬── Server: TLS on --listen
-//!                                                         ├── Server: TLS on the bridge, for pods
+//!   Serving    store (committer thread) ── Api ── Front ──┬── Server: TLS on --listen              ┐ threads of
+//!                                                         ├── Server: TLS on the bridge, for pods  ┘ their own
 //!                                                         └── in process: all that follows, and the table of `up`
 //!   OwnNode    network, cluster DNS, runtime, agent
 //!   Folder     the agents of further nodes, processes of their own
@@ -14,6 +14,7 @@
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
 mod adding;
+mod api_threads;
 mod auto_nodes;
 mod cluster_dns;
 pub mod data_dir;

@@ -52,7 +52,7 @@ impl OwnNode {
             cluster_dns::start(&network, &node_settings, client, phases.stopped()).await;
         let pod_api = PodApi::open(&network, &settings.bridge, &api.pki, serving.address)?;
         let addresses = pod_api.addresses;
-        let pod_server = tokio::spawn(pod_api.serve(api.front.clone(), phases.stopped()));
+        let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;
         let registries = node::registry_settings(&args.registries);
         let engine_dir = EngineDir::new(data_dir.path());
         let clock = api.clock;

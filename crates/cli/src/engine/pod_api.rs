@@ -9,6 +9,9 @@ use rekindle_api::http::{Front, Server, ServerLimits, Tls};
 use rekindle_net::Network;
 use rekindle_node::ApiAddresses;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+
+use super::api_threads::ApiThreads;
 
 /// The port, unless something else on the machine has it. Containers are told when they start, so it should not change.
 const PORT: u16 = 6443;
@@ -47,9 +50,15 @@ impl PodApi {
         Ok(Self { listener, tls, addresses })
     }
 
-    /// Serves until `stop` resolves.
-    pub async fn serve(self, front: Front, stop: impl Future<Output = ()>) -> std::io::Result<()> {
-        Server::new(front, self.tls, ServerLimits::default()).serve(self.listener, stop).await
+    /// Serves on these threads until `stop` resolves.
+    pub fn serve(
+        self,
+        threads: &ApiThreads,
+        front: Front,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
+        let listener = self.listener.into_std().context("take the listener for pods")?;
+        threads.serve(Server::new(front, self.tls, ServerLimits::default()), listener, stop)
     }
 }
 

@@ -15,12 +15,13 @@ use rekindle_types::Tick;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::api_threads::ApiThreads;
 use super::data_dir::DataDir;
 use super::opened::Opened;
 use super::phase::Phases;
 use super::routes::Routes;
 use crate::args::Up;
-use crate::output;
+use crate::{footprint, output};
 
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: Duration = Duration::from_secs(600);
@@ -33,6 +34,8 @@ pub struct Serving {
     pub api: Opened,
     /// Where it listens.
     pub address: SocketAddr,
+    /// What serves its clients.
+    pub threads: ApiThreads,
     kubeconfig: PathBuf,
     server: JoinHandle<std::io::Result<()>>,
 }
@@ -46,7 +49,7 @@ impl Serving {
         figures: &Arc<LadderFigures>,
         phases: &Phases,
     ) -> anyhow::Result<Self> {
-        let listener = listen(args).await?;
+        let listener = listen(args).await?.into_std().context("take the listener")?;
         let mut api = Opened::open(data_dir, Arc::new(routes.clone()))?;
         api.front = api
             .front
@@ -59,11 +62,13 @@ impl Serving {
         let tls = Tls::new(&api.pki, &[address.ip()]).context("prepare TLS")?;
         let kubeconfig = write_kubeconfig(data_dir, &api.pki, &url(address))?;
         let server = Server::new(front.clone(), tls, ServerLimits::default());
-        let server = tokio::spawn(server.serve(listener, phases.stopped()));
+        let threads = ApiThreads::start()?;
+        let server = threads.serve(server, listener, phases.stopped())?;
         tokio::spawn(prune_events(front.clone(), phases.stopped()));
         tokio::spawn(keep_roles_aggregated(front.clone(), phases.stopped()));
         tokio::spawn(forget_history(api.compaction(), phases.stopped()));
-        Ok(Self { api, address, kubeconfig, server })
+        tokio::spawn(footprint::shrink_after_bursts(front.clone(), phases.stopped()));
+        Ok(Self { api, address, threads, kubeconfig, server })
     }
 
     /// Says where the API is.

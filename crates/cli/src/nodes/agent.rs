@@ -29,6 +29,7 @@ use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
 use crate::engine::{EndSignals, Ending, network, node_config};
 use crate::footprint;
+use crate::process_limits;
 
 /// A running agent.
 struct Agent {
@@ -45,6 +46,7 @@ struct Agent {
 pub fn run(args: &NodeAgent) -> anyhow::Result<ExitCode> {
     init_log("info");
     let report = Report::take()?;
+    process_limits::take();
     event_loop()?.block_on(async {
         let mut signals = EndSignals::listen()?;
         let mut agent = match Agent::start(&args.folder).await {

@@ -1,7 +1,7 @@
 //! `pods/exec`, `pods/attach` and `pods/portforward`: the connection becomes a websocket, and the node has the other end.
 //!
 //! ```text
-//! core: who may, which pod ─▶ negotiate: which protocol ─▶ 101 ─▶ remote_command (v5, v4) ─▶ NodeStreams
+//! core: who may, which pod ─▶ negotiate: which protocol ─▶ 101 ─▶ remote_command (v5, v4, v1) ─▶ NodeStreams
 //!                                   └─▶ 400, and no node hears of it └▶ port_forward (SPDY tunnel, channels) ─▶
 //! ```
 
@@ -149,7 +149,7 @@ async fn run(socket: Socket, query: StreamQuery, protocol: Protocol, node: Arc<d
         (StreamQuery::PortForward(query), Protocol::SpdyTunnel) => {
             tunnel::run(socket, query.pod, node).await;
         }
-        (StreamQuery::PortForward(query), Protocol::V5 | Protocol::V4) => {
+        (StreamQuery::PortForward(query), Protocol::V5 | Protocol::V4 | Protocol::PreV4) => {
             port_forward::run(socket, query, node).await;
         }
     }

@@ -17,6 +17,8 @@ pub(super) enum Protocol {
     V5,
     /// The same without an end of single channels.
     V4,
+    /// The same with text on the error channel, and nothing there when all went well.
+    PreV4,
     /// A tunnel for SPDY/3.1 (KEP-4006).
     SpdyTunnel,
 }
@@ -30,8 +32,11 @@ pub(super) struct Agreed {
     accept_key: String,
 }
 
-const REMOTE_COMMAND: [(&str, Protocol); 2] =
-    [("v5.channel.k8s.io", Protocol::V5), ("v4.channel.k8s.io", Protocol::V4)];
+const REMOTE_COMMAND: [(&str, Protocol); 3] = [
+    ("v5.channel.k8s.io", Protocol::V5),
+    ("v4.channel.k8s.io", Protocol::V4),
+    ("channel.k8s.io", Protocol::PreV4),
+];
 const PORT_FORWARD: [(&str, Protocol); 3] = [
     ("SPDY/3.1+portforward.k8s.io", Protocol::SpdyTunnel),
     ("v4.channel.k8s.io", Protocol::V4),
@@ -62,11 +67,17 @@ pub(super) fn agree(
     if key.is_empty() {
         return Err(ApiError::bad_request("Sec-WebSocket-Key is missing"));
     }
-    let known: &[(&str, Protocol)] = match query {
-        StreamQuery::Exec(_) | StreamQuery::Attach(_) => &REMOTE_COMMAND,
-        StreamQuery::PortForward(_) => &PORT_FORWARD,
+    // Without a name clients get what the kubelet has under the empty one (`createWebSocketStreams`).
+    let (known, unnamed): (&[(&str, Protocol)], Protocol) = match query {
+        StreamQuery::Exec(_) | StreamQuery::Attach(_) => (&REMOTE_COMMAND, Protocol::PreV4),
+        StreamQuery::PortForward(_) => (&PORT_FORWARD, Protocol::V4),
     };
-    let offered: Vec<&str> = tokens(headers, &SEC_WEBSOCKET_PROTOCOL).collect();
+    let accept_key = derive_accept_key(key);
+    let offered = tokens(headers, &SEC_WEBSOCKET_PROTOCOL).filter(|name| !name.is_empty());
+    let offered: Vec<&str> = offered.collect();
+    if offered.is_empty() {
+        return Ok(Agreed { protocol: unnamed, name: None, accept_key });
+    }
     // The client's order is its preference.
     let found = offered.iter().find_map(|name| known.iter().find(|(known, _)| known == name));
     let Some((name, protocol)) = found else {
@@ -75,11 +86,7 @@ pub(super) fn agree(
             "unable to negotiate protocol: client supports {offered:?}, server supports {names:?}"
         )));
     };
-    Ok(Agreed {
-        protocol: *protocol,
-        name: Some((*name).to_owned()),
-        accept_key: derive_accept_key(key),
-    })
+    Ok(Agreed { protocol: *protocol, name: Some((*name).to_owned()), accept_key })
 }
 
 fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
@@ -150,6 +157,7 @@ mod tests {
         for (offered, protocol) in [
             ("v5.channel.k8s.io, v4.channel.k8s.io", Protocol::V5),
             ("v9.channel.k8s.io,v4.channel.k8s.io", Protocol::V4),
+            ("channel.k8s.io", Protocol::PreV4),
         ] {
             let agreed = agree(&exec(), &headers(offered), &Method::GET).unwrap();
             assert_eq!(agreed.protocol, protocol, "{offered}");
@@ -164,6 +172,20 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_names_no_protocol_gets_binary_channels() {
+        let forward = StreamQuery::PortForward(PortForwardQuery { pod: pod(), ports: vec![80] });
+        for (query, protocol) in [(exec(), Protocol::PreV4), (forward, Protocol::V4)] {
+            let mut unnamed = headers("");
+            for _ in 0..2 {
+                let agreed = agree(&query, &unnamed, &Method::GET).unwrap();
+                assert_eq!(agreed.protocol, protocol);
+                assert!(!agreed.headers().contains_key(SEC_WEBSOCKET_PROTOCOL));
+                unnamed.remove(SEC_WEBSOCKET_PROTOCOL);
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_websocket_is_told_what_to_do() {
         type Change = fn(&mut HeaderMap);
         let cases: [(Change, &str); 5] = [
@@ -171,7 +193,10 @@ mod tests {
             (|h| drop(h.insert(UPGRADE, HeaderValue::from_static("SPDY/3.1"))), "not by SPDY"),
             (|h| drop(h.remove(SEC_WEBSOCKET_VERSION)), "version 13"),
             (|h| drop(h.remove(SEC_WEBSOCKET_KEY)), "Sec-WebSocket-Key"),
-            (|h| drop(h.remove(SEC_WEBSOCKET_PROTOCOL)), "unable to negotiate protocol"),
+            (
+                |h| drop(h.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("v9"))),
+                "unable to negotiate protocol",
+            ),
         ];
         for (change, problem) in cases {
             let mut changed = headers("v5.channel.k8s.io");

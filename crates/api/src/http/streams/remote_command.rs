@@ -47,8 +47,14 @@ pub(super) async fn run<S: Line>(
             Err(error) => Some(Err(error)),
         };
         if let Some(end) = end {
-            // A client that is gone wants no status.
-            let _ = sender.send(message(ERROR, &status::of_end(&end))).await;
+            let status = match protocol {
+                Protocol::PreV4 => status::text_of_end(&end),
+                Protocol::V5 | Protocol::V4 | Protocol::SpdyTunnel => Some(status::of_end(&end)),
+            };
+            if let Some(status) = status {
+                // A client that is gone wants no status.
+                let _ = sender.send(message(ERROR, &status)).await;
+            }
         }
         drop(sender);
     };

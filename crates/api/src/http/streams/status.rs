@@ -4,21 +4,36 @@ use serde_json::json;
 
 use super::node::StreamError;
 
+/// The text for the end of a process that clients before v4 read; none when all went well.
+pub(super) fn text_of_end(end: &Result<i32, StreamError>) -> Option<Vec<u8>> {
+    let message = message_of_end(end)?;
+    Some(message.into_bytes())
+}
+
+fn message_of_end(end: &Result<i32, StreamError>) -> Option<String> {
+    match end {
+        Ok(0) => None,
+        Ok(code) => Some(format!("command terminated with non-zero exit code: exit status {code}")),
+        Err(error) => Some(format!("Internal error occurred: {error}")),
+    }
+}
+
 /// The `Status` for the end of a process.
 pub(super) fn of_end(end: &Result<i32, StreamError>) -> Vec<u8> {
+    let message = message_of_end(end);
     let status = match end {
         Ok(0) => json!({"metadata": {}, "status": "Success"}),
         Ok(code) => json!({
             "metadata": {},
             "status": "Failure",
-            "message": format!("command terminated with non-zero exit code: exit status {code}"),
+            "message": message,
             "reason": "NonZeroExitCode",
             "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
         }),
         Err(error) => json!({
             "metadata": {},
             "status": "Failure",
-            "message": format!("Internal error occurred: {error}"),
+            "message": message,
             "reason": "InternalError",
             "details": {"causes": [{"message": error.to_string()}]},
             "code": 500,
@@ -30,6 +45,14 @@ pub(super) fn of_end(end: &Result<i32, StreamError>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the kubelet's `v1WriteStatusFunc`.
+    #[test]
+    fn clients_before_v4_read_text_and_nothing_when_all_went_well() {
+        assert_eq!(text_of_end(&Ok(0)), None);
+        let text = text_of_end(&Ok(3)).unwrap();
+        assert_eq!(text, b"command terminated with non-zero exit code: exit status 3");
+    }
 
     /// As the kubelet tells it (`NewInternalError`): kubectl prints the message, and ends with 1.
     #[test]

@@ -1,0 +1,83 @@
+//! Answers as HTTP: the status, the headers that every answer has, and warnings.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, WARNING};
+use http::{Response, StatusCode};
+
+use super::body::FrontBody;
+use crate::outcome::Answer;
+
+/// Warnings are cut off beyond this, all together, as upstream.
+const WARNINGS_BYTES_MAX: usize = 4096;
+
+pub(super) fn respond(answer: Answer) -> Response<FrontBody> {
+    let mut response = Response::new(FrontBody::full(answer.body));
+    *response.status_mut() = answer.code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    for (name, value) in answer.headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    let mut bytes = 0;
+    for warning in &answer.warnings {
+        let value = warning_header(warning);
+        bytes += value.len();
+        if bytes > WARNINGS_BYTES_MAX {
+            break;
+        }
+        headers.append(WARNING, value);
+    }
+    response
+}
+
+/// For a request whose body was not read to its end: the connection cannot go on.
+pub(super) fn respond_and_close(answer: Answer) -> Response<FrontBody> {
+    let mut response = respond(answer);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+pub(super) fn stream(body: FrontBody, content_type: &'static str) -> Response<FrontBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+pub(super) fn without_body(response: Response<FrontBody>) -> Response<FrontBody> {
+    response.map(|_| FrontBody::full(Bytes::new()))
+}
+
+/// `299 - "text"`, as kubectl and client-go print it.
+fn warning_header(text: &str) -> HeaderValue {
+    let mut quoted = String::from("299 - \"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(char);
+            }
+            control if control.is_control() => quoted.push(' '),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    HeaderValue::from_bytes(quoted.as_bytes())
+        .unwrap_or_else(|_| HeaderValue::from_static("299 - \"the warning cannot be shown\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_quoted_and_cannot_split_headers() {
+        let value = warning_header("unknown field \"spec.a\"\r\nX: y\\");
+        assert_eq!(value.to_str().unwrap(), r#"299 - "unknown field \"spec.a\"  X: y\\""#);
+    }
+}

@@ -1,0 +1,39 @@
+//! Which requests may take long, decided before they are handled. The front does these apart from all others.
+
+use http::Method;
+
+use crate::api::Api;
+use crate::keys;
+use crate::request::{Options, Request, Target};
+
+/// A body beyond this is heavy: most objects of users have less than 16 KiB.
+const BODY_BYTES: usize = 64 * 1024;
+/// A list of more objects is heavy.
+const LIST_OBJECTS: usize = 250;
+
+impl Api {
+    /// Whether handling the request may take long: patches, large bodies, long lists and deletions of many.
+    pub fn is_heavy(&self, request: &Request) -> bool {
+        if request.body.len() > BODY_BYTES || request.method == Method::PATCH {
+            return true;
+        }
+        match request.method {
+            Method::GET | Method::HEAD => self.is_long_list(request),
+            Method::DELETE => {
+                matches!(Target::parse(&request.path), Target::Resource(path) if path.name.is_empty())
+            }
+            _ => false,
+        }
+    }
+
+    fn is_long_list(&self, request: &Request) -> bool {
+        let Target::Resource(path) = Target::parse(&request.path) else { return false };
+        if !path.name.is_empty() {
+            return false;
+        }
+        let is_watch = Options::parse(&request.query).is_ok_and(|options| options.watch);
+        let entry = self.registry().find(&path.group, &path.version, &path.resource);
+        let Some(entry) = entry.filter(|_| !is_watch) else { return false };
+        self.store().has_more_than(&keys::collection(entry, &path.namespace), LIST_OBJECTS)
+    }
+}
