@@ -104,7 +104,7 @@ fn settle(
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
         Part::Resize => object.prepare_for_resize(old),
     }
-    admission::node_restriction::check_update(call, object.as_ref(), old)?;
+    admission::node_restriction::check_update(call, part, object.as_ref(), old)?;
     admission::complete(call.entry, object.as_mut());
     admission::priority::check_default(call, object.as_ref())?;
     let path = Path::new("metadata");
