@@ -60,7 +60,7 @@ fn write_named(
     warnings: &[String],
 ) -> Result<Result<Outcome, String>, ApiError> {
     object.complete_new();
-    admission::complete(call.entry, object.as_mut());
+    admission::complete(call.api, call.entry, object.as_mut());
     validate(call, object.as_ref()).map_err(|error| error.with_warnings(warnings.to_vec()))?;
     admission::check_write(call, object.as_ref(), None)?;
     write(call, object, warnings)
