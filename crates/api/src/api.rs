@@ -124,6 +124,12 @@ impl Api {
         self.shared.set_toleration_seconds(seconds.into());
     }
 
+    /// How long tokens of service accounts that are asked for from now on are good at most, in seconds; a year otherwise. Who asks for
+    /// more gets a shorter token, and a warning.
+    pub fn set_token_seconds_max(&self, seconds: u32) {
+        self.shared.set_token_seconds_max(seconds.into());
+    }
+
     /// From now on no leader's write is taken (`terms`): what ends with the engine must not be made again by controllers elsewhere.
     pub fn close_to_leaders(&self) {
         self.shared.terms.close();

@@ -22,6 +22,9 @@ use crate::stored::{State, decode_stored};
 use crate::terms::Terms;
 use crate::tokens::Tokens;
 
+/// A year: what upstream extends tokens of pods to, and the longest that any of its own tokens is good by default.
+const TOKEN_SECONDS_MAX: i64 = 365 * 24 * 60 * 60;
+
 /// What an [`crate::Api`] is made of.
 pub struct ApiParts {
     /// The kinds it serves.
@@ -50,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) terms: Terms,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
+    token_seconds_max: AtomicI64,
 }
 
 impl Shared {
@@ -67,6 +71,7 @@ impl Shared {
             terms: Terms::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
+            token_seconds_max: AtomicI64::new(TOKEN_SECONDS_MAX),
         }
     }
 
@@ -136,6 +141,15 @@ impl Shared {
 
     pub(crate) fn set_toleration_seconds(&self, seconds: i64) {
         self.toleration_seconds.store(seconds, Ordering::Relaxed);
+    }
+
+    /// How long a token of a service account is good at most.
+    pub(crate) fn token_seconds_max(&self) -> i64 {
+        self.token_seconds_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_token_seconds_max(&self, seconds: i64) {
+        self.token_seconds_max.store(seconds, Ordering::Relaxed);
     }
 
     pub(crate) fn new_uid(&self) -> String {

@@ -55,6 +55,7 @@ impl Serving {
             .with_figures(figures.clone());
         let front = &api.front;
         front.api().set_default_toleration_seconds(args.default_toleration_seconds);
+        front.api().set_token_seconds_max(args.admission.token_seconds_max());
         let address = listener.local_addr()?;
         let tls = Tls::new(&api.pki, &[address.ip()]).context("prepare TLS")?;
         let kubeconfig = write_kubeconfig(data_dir, &api.pki, &url(address))?;
