@@ -417,3 +417,47 @@ fn an_agent_changes_of_a_pod_nothing_but_its_status() {
         assert_eq!(answer, format!("403 Forbidden: pods \"one\" is forbidden: {expected}"));
     }
 }
+
+/// A volume of another node could show what pods there are given, or take a folder from under them.
+#[test]
+fn an_agent_writes_no_volumes_but_those_of_its_own_node() {
+    let mut bench = bench();
+    let volume = |name: &str, node: &str, source: Value| {
+        let term = json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]});
+        let mut spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Delete",
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}});
+        spec.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
+        json!({"metadata": {"name": name, "finalizers": ["rekindle.dev/local-path-folder"],
+            "annotations": {"pv.kubernetes.io/provisioned-by": "rekindle.dev/local-path"}}, "spec": spec})
+    };
+    let local = json!({"local": {"path": "/data/x"}});
+    let mut both = volume("both", "n1", local.clone());
+    both["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] =
+        json!(["n1", "n2"]);
+    let mut of_nobody = volume("nobody", "n1", local.clone());
+    of_nobody["metadata"]["annotations"] = json!({});
+    let target = "/api/v1/persistentvolumes";
+    let requests = [
+        ("POST", target, volume("ours", "n1", local.clone())),
+        ("POST", target, volume("theirs", "n2", local.clone())),
+        ("POST", target, volume("host", "n1", json!({"hostPath": {"path": "/"}}))),
+        ("POST", target, both),
+        ("POST", target, of_nobody),
+    ];
+    assert_eq!(codes(&mut bench, "n1", &requests), [201, 403, 403, 403, 403]);
+    bench.create(target, volume("theirs", "n2", local));
+    let freed = json!({"metadata": {"finalizers": null}});
+    let moved = json!({"spec": {"claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "victim"}}});
+    let requests = [
+        ("PATCH", "/api/v1/persistentvolumes/theirs", freed.clone()),
+        ("DELETE", "/api/v1/persistentvolumes/theirs", json!({})),
+        ("DELETE", "/api/v1/persistentvolumes", json!({})),
+        ("PATCH", "/api/v1/persistentvolumes/ours", moved),
+        ("PATCH", "/api/v1/persistentvolumes/ours", json!({"metadata": {"labels": {"a": "b"}}})),
+        ("PATCH", "/api/v1/persistentvolumes/ours", freed),
+        ("DELETE", "/api/v1/persistentvolumes/ours", json!({})),
+        ("GET", "/api/v1/persistentvolumes/theirs", Value::Null),
+    ];
+    assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 403, 403, 403, 200, 200, 200]);
+}

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::authentication::v1::BoundObjectReference;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodResourceClaimStatus, Volume};
+use k8s_openapi::api::core::v1::{
+    Node, NodeSpec, PersistentVolume, Pod, PodResourceClaimStatus, Volume,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use rekindle_types::local_path;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
 
@@ -51,6 +54,10 @@ pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<()
         wrong_with_mirror(call, node, pod)
     } else if (made.is::<Node>() || made.is::<Lease>()) && name != node {
         Some(format!("node {node:?} may only create the Node and the Lease of its own name"))
+    } else if let Some(volume) = made.downcast_ref::<PersistentVolume>() {
+        (!local_path::is_of_node(volume, node)).then(|| {
+            format!("node {node:?} can only create persistentvolumes of class local-path on itself")
+        })
     } else if let Some(made) = made.downcast_ref::<Node>() {
         wrong_with_new_node(node, made)
     } else {
@@ -70,6 +77,13 @@ pub(crate) fn check_update(
     let Some(node) = asking(call) else { return Ok(()) };
     let pods = (new.as_any().downcast_ref::<Pod>(), old.as_any().downcast_ref::<Pod>());
     let nodes = (new.as_any().downcast_ref::<Node>(), old.as_any().downcast_ref::<Node>());
+    let volumes = (
+        new.as_any().downcast_ref::<PersistentVolume>(),
+        old.as_any().downcast_ref::<PersistentVolume>(),
+    );
+    if let (Some(new), Some(old)) = volumes {
+        return refuse(call, &call.path.name, wrong_with_volume(node, new, old));
+    }
     let why = match (pods, nodes) {
         ((Some(new), Some(old)), _) => {
             wrong_part_of_pod(node, part).or_else(|| wrong_with_pod(node, new, old))
@@ -194,6 +208,21 @@ fn wrong_part_of_pod(node: &str, part: Part) -> Option<String> {
     Some(format!(
         "unexpected pod subresource {subresource:?}, only 'status' and 'eviction' are allowed"
     ))
+}
+
+/// A volume of the node stays what it is: the node says only that its folder has been dealt with.
+fn wrong_with_volume(node: &str, new: &PersistentVolume, old: &PersistentVolume) -> Option<String> {
+    let freed = PersistentVolume {
+        metadata: ObjectMeta {
+            finalizers: new.metadata.finalizers.clone(),
+            resource_version: new.metadata.resource_version.clone(),
+            ..old.metadata.clone()
+        },
+        ..old.clone()
+    };
+    (*new != freed).then(|| {
+        format!("node {node:?} may change nothing but the finalizers of its persistentvolumes")
+    })
 }
 
 fn wrong_with_pod(node: &str, new: &Pod, old: &Pod) -> Option<String> {
