@@ -53,6 +53,7 @@ mod tokens;
 pub mod validation;
 mod verbs;
 
+pub use admission::pod_security::{PodSecurityConfiguration, PodSecurityConfigurationError};
 pub use api::Api;
 pub use entropy::Entropy;
 pub use event_stream::EventStream;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::{Object, Store};
 
+use crate::admission::pod_security::PodSecurity;
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) decoded: Decoded,
     pub(crate) expiry: Mutex<EventExpiry>,
     pub(crate) terms: Terms,
+    pub(crate) pod_security: PodSecurity,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
     token_seconds_max: AtomicI64,
@@ -69,6 +71,7 @@ impl Shared {
             decoded: Decoded::default(),
             expiry: Mutex::new(expiry),
             terms: Terms::default(),
+            pod_security: PodSecurity::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
             token_seconds_max: AtomicI64::new(TOKEN_SECONDS_MAX),

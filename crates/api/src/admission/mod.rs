@@ -7,6 +7,7 @@ mod escalation;
 mod ladders;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
+pub(crate) mod pod_security;
 pub(crate) mod priority;
 pub(crate) mod runtime_classes;
 pub(crate) mod service_accounts;

@@ -57,6 +57,9 @@ pub(crate) fn change(
             }
             Part::Status | Part::Finalize | Part::Resize => {}
         }
+        let more = admission::pod_security::check_update(call, part, object.as_ref(), old.as_ref())
+            .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
+        proposal.warnings.extend(more);
         store_change(call, &stored, old.as_ref(), object, proposal.warnings)
     })
 }

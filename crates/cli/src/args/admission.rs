@@ -1,5 +1,6 @@
-//! What the API asks of tokens.
+//! What the API asks of pods and tokens beside what their namespaces say.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -7,6 +8,9 @@ use clap::Args;
 /// Settings of the API server, under the names of kube-apiserver's flags.
 #[derive(Args, Clone, Debug)]
 pub struct AdmissionArgs {
+    /// An AdmissionConfiguration with the plugin PodSecurity: defaults for all namespaces, and what is exempt; see docs/pod-security.md
+    #[arg(long, value_name = "FILE", env = "REKINDLE_ADMISSION_CONTROL_CONFIG_FILE")]
+    pub admission_control_config_file: Option<PathBuf>,
     /// How long a service account's token is good at most, 1h or more; who asks for more gets less, and a warning
     #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = token_expiration)]
     pub service_account_max_token_expiration: Duration,
