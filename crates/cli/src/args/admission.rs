@@ -11,7 +11,7 @@ pub struct AdmissionArgs {
     /// An AdmissionConfiguration with the plugin PodSecurity: defaults for all namespaces, and what is exempt; see docs/pod-security.md
     #[arg(long, value_name = "FILE", env = "REKINDLE_ADMISSION_CONTROL_CONFIG_FILE")]
     pub admission_control_config_file: Option<PathBuf>,
-    /// How long a service account's token is good at most, 1h or more; who asks for more gets less, and a warning
+    /// The longest life of a service account's token, 1h or more; a request for more is shortened, with a warning
     #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = token_expiration)]
     pub service_account_max_token_expiration: Duration,
 }

@@ -1,4 +1,4 @@
-//! What holds where namespaces do not say so, and what is exempt: a `PodSecurityConfiguration`.
+//! `PodSecurityConfiguration`: the defaults of namespaces without labels, and the exemptions.
 //!
 //! Source: upstream's `pod-security-admission/admission/api`.
 
@@ -23,13 +23,13 @@ const KIND: &str = "PodSecurityConfiguration";
 /// namespace asks for nothing, and nothing is exempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSecurityConfiguration {
-    /// What holds where the labels of a namespace leave it out.
+    /// The policy of a namespace without labels.
     pub(super) defaults: NamespacePolicy,
-    /// Users whose pods and workloads are not looked at.
+    /// Requests of these users are not checked.
     pub(super) usernames: BTreeSet<String>,
-    /// Namespaces that are not looked at.
+    /// Requests in these namespaces are not checked.
     pub(super) namespaces: BTreeSet<String>,
-    /// Pods with these are not looked at.
+    /// Pods with these runtime classes are not checked.
     pub(super) runtime_classes: BTreeSet<String>,
 }
 
@@ -141,7 +141,7 @@ impl PodSecurityConfiguration {
     }
 }
 
-/// What a field of the defaults says; `default` when it is left out.
+/// The value of a field of the defaults; `default` if the field is absent.
 fn read_or<T>(
     text: &str,
     default: T,

@@ -1,5 +1,5 @@
-//! What a namespace that begins to enforce more has already: pods that would be refused now. They run on; the writer of the label is
-//! warned of them.
+//! The pods of a namespace that begins to enforce more. They run on; the writer of the label is warned of those that would be refused
+//! now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use crate::shared::Shared;
 use crate::status::ApiError;
 use crate::validation::text;
 
-/// So many pods are looked at, as upstream.
+/// Pods that are checked at most, as upstream.
 const PODS_MAX: usize = 3000;
-/// And so many bytes of them: the request must stay short, however large its pods are. Upstream has a second for it.
+/// Bytes of pods that are checked at most, so that the request stays short. Upstream limits the time to one second instead.
 const BYTES_MAX: usize = 16 << 20;
 
 /// The pods that have the same violations.

@@ -1,4 +1,4 @@
-//! What was decided, as upstream's metrics count it. Violations in mode `audit` are told here only, as there is no audit log.
+//! The counters of Pod Security admission, under upstream's names. There is no audit log, so mode `audit` only counts here.
 
 use rekindle_types::metrics::{Counter, Family, Text};
 
@@ -105,7 +105,7 @@ mod tests {
     use super::super::policy::PolicyLevel;
     use super::*;
 
-    /// Upstream: `RecordEvaluation`. Whoever may label a namespace must not make as many series as there are numbers.
+    /// Upstream: `RecordEvaluation`. Labels come from users and must not make an unbounded number of series.
     #[test]
     fn what_audit_finds_is_counted_by_versions_that_there_are() {
         let figures = PodSecurityFigures::default();

@@ -1,4 +1,4 @@
-//! Pod Security admission: what pods of a namespace may ask for, by the labels `pod-security.kubernetes.io/…` of the namespace.
+//! Pod Security admission: the labels `pod-security.kubernetes.io/…` of a namespace limit what its pods may ask for.
 //!
 //! ```text
 //!   labels of the namespace ── policy ──┐
@@ -7,8 +7,7 @@
 //!   pod, or the template of a workload ─┤── warn     warns of both
 //!     controls, each with versions      └── audit    counts both in /metrics
 //! ```
-//! Namespaces are looked at, too: wrong labels are refused, and a namespace that begins to enforce more warns of the pods in it.
-//! The engine decides by spec and annotations alone. Source: KEP-2579 and upstream's `pod-security-admission/admission`.
+//! Namespaces are checked, too: wrong labels are refused, and a namespace that begins to enforce more warns of the pods in it. Source: KEP-2579 and upstream's `pod-security-admission/admission`.
 
 mod configuration;
 mod controls;
@@ -33,7 +32,7 @@ use crate::registry::{AnyObject, FieldError};
 use crate::status::ApiError;
 use crate::{keys, object_meta};
 
-/// What Pod Security admission has beside the objects: its configuration, and what it has counted.
+/// The state of Pod Security admission: its configuration and its counters.
 #[derive(Debug, Default)]
 pub(crate) struct PodSecurity {
     configuration: OnceLock<PodSecurityConfiguration>,
@@ -46,7 +45,7 @@ impl PodSecurity {
         self.configuration.get_or_init(|| configuration);
     }
 
-    /// What it has counted, as text.
+    /// Writes the counters as text.
     pub(crate) fn write_figures(&self, text: &mut Text) {
         self.figures.write(text);
     }
@@ -100,7 +99,7 @@ pub(crate) fn check_update(
     }
 }
 
-/// One request that is looked at.
+/// The review of one request.
 struct PodSecurityReview<'a> {
     call: &'a Call<'a>,
     security: &'a PodSecurity,
@@ -184,7 +183,7 @@ impl<'a> PodSecurityReview<'a> {
         Ok(self.ignored(namespace, &policy).into_iter().collect())
     }
 
-    /// The same of a changed one, unless its labels were as wrong before; and what in it will be violated.
+    /// Checks a changed namespace. Labels that were as wrong before are let through. Warns of pods that violate what is newly enforced.
     fn changed_namespace(&self, new: &Namespace, old: &Namespace) -> Result<Vec<String>, ApiError> {
         let ((policy, errors), (before, errors_before)) =
             (self.policy_of(new), self.policy_of(old));
@@ -239,7 +238,7 @@ impl<'a> PodSecurityReview<'a> {
         class.is_some_and(|class| self.configuration.runtime_classes.contains(class))
     }
 
-    /// What holds in the namespace of the request, and what is wrong with its labels.
+    /// The policy of the request's namespace, and the errors in its labels.
     fn policy(&self) -> Result<(NamespacePolicy, Vec<FieldError>), ApiError> {
         let (api, name) = (self.call.api, self.call.path.namespace.as_str());
         // an API without namespaces has the defaults

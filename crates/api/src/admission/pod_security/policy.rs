@@ -1,4 +1,4 @@
-//! Which rules hold in a namespace: a level and a version for each of the three modes, as its labels say.
+//! The policy of a namespace: a level and a version for each of the three modes, from its labels.
 //!
 //! Source: KEP-2579 and upstream's `pod-security-admission/api`.
 
@@ -43,7 +43,7 @@ impl PolicyLevel {
     }
 }
 
-/// The Kubernetes release whose rules hold.
+/// The Kubernetes release that the rules are taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PolicyVersion {
     /// `v1.N`.
@@ -181,11 +181,11 @@ impl NamespacePolicy {
         }
     }
 
-    /// What the labels of a namespace ask for, and what is wrong with them. What they leave out is as in `defaults`. A label that
-    /// cannot be read enforces `restricted` and warns and audits by nothing; a version that cannot be read is the latest.
+    /// Reads the labels of a namespace, and returns the errors in them. `defaults` fill what the labels leave out. An invalid level enforces
+    /// `restricted`, and turns off warnings and audit; an invalid version is the latest.
     ///
-    /// A namespace that enforces more than it warns of warns of what it enforces, unless it has a label for warnings: the pods of a
-    /// workload are refused later, when the user has gone.
+    /// A namespace without a label for warnings warns of what it enforces: the pods of a workload are refused later, when the user
+    /// does not see it.
     pub(crate) fn from_labels(
         labels: Option<&BTreeMap<String, String>>,
         defaults: &Self,

@@ -1,4 +1,4 @@
-//! The pod in an object: the object itself, or the template of what makes pods.
+//! The pod in an object: the object itself, or the template of a workload.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -20,7 +20,7 @@ pub(super) fn pod(object: &dyn AnyObject) -> Option<&Pod> {
     object.as_any().downcast_ref::<Pod>().filter(|pod| pod.spec.is_some())
 }
 
-/// The template of what makes pods; none of other kinds, or where there is none.
+/// The pod template of a workload; none for other kinds, or where the template is absent.
 pub(super) fn template(object: &dyn AnyObject) -> Option<&PodTemplateSpec> {
     let any = object.as_any();
     if let Some(of) = any.downcast_ref::<Deployment>() {
@@ -44,7 +44,7 @@ pub(super) fn template(object: &dyn AnyObject) -> Option<&PodTemplateSpec> {
     }
 }
 
-/// Whether a change of a pod may bring a violation: what can be changed of it are images and ephemeral containers.
+/// Whether a change of a pod may bring a violation. Only images and ephemeral containers can change.
 pub(super) fn is_significant(new: &PodSpec, old: &PodSpec) -> bool {
     type Named<'a> = Vec<(&'a str, Option<&'a str>)>;
     fn named(spec: &PodSpec) -> [Named<'_>; 3] {

@@ -119,7 +119,7 @@ fn fixed_fields(new: &StorageClass, old: &StorageClass) -> [(&'static str, bool)
     ]
 }
 
-/// Whether the engine has made it and nobody has made another of it.
+/// Whether it is the class that the engine made, unchanged in its fixed fields.
 fn is_built_in(class: &StorageClass) -> bool {
     let annotations = class.metadata.annotations.as_ref();
     class.provisioner == local_path::PROVISIONER

@@ -19,7 +19,7 @@ pub(super) fn profile(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
         bad.is_some()
     };
     let of_pod = is_bad(pod.security().and_then(|context| context.app_armor_profile.as_ref()));
-    let names = pod.containers_whose_context(|context| is_bad(context.app_armor_profile.as_ref()));
+    let names = pod.containers_with_context(|context| is_bad(context.app_armor_profile.as_ref()));
     let annotations: Vec<String> = pod
         .annotations
         .into_iter()

@@ -1,6 +1,6 @@
 //! The controls of the Pod Security Standards: what a pod may not have at a level, and since which version.
 //!
-//! Each control reads a pod's spec and annotations and knows nothing else. Their words are upstream's, since clients show them.
+//! A control is a pure function of a pod's spec and annotations. The messages are upstream's, since clients show them.
 //! Source: the Pod Security Standards and upstream's `pod-security-admission/policy`.
 
 mod app_armor;
@@ -26,12 +26,12 @@ pub(super) use under_review::PodUnderReview;
 
 use super::policy::{LevelAtVersion, PolicyLevel, PolicyVersion};
 
-/// What is wrong with a pod by one control.
+/// How a pod violates one control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ControlViolation {
-    /// In short: `host namespaces`.
+    /// The control in words: `host namespaces`.
     pub(super) reason: &'static str,
-    /// What of this pod it is: `hostNetwork=true`.
+    /// The fields of this pod: `hostNetwork=true`.
     pub(super) detail: String,
 }
 
@@ -179,7 +179,7 @@ pub(super) fn in_detail(violations: &[ControlViolation]) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// The same without what it is of this pod.
+/// The same without the details of this pod.
 pub(super) fn in_short(violations: &[ControlViolation]) -> String {
     violations.iter().map(|violation| violation.reason).collect::<Vec<_>>().join(", ")
 }

@@ -6,7 +6,7 @@ use super::{ControlViolation, PodUnderReview, wording};
 
 /// Forbids privileged containers.
 pub(super) fn privileged(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
-    let names = pod.containers_whose_context(|context| context.privileged == Some(true));
+    let names = pod.containers_with_context(|context| context.privileged == Some(true));
     wording::of_containers("privileged", &names, |containers| {
         format!("{containers} must not set securityContext.privileged=true")
     })
@@ -18,7 +18,7 @@ pub(super) fn windows_host_process(pod: &PodUnderReview<'_>) -> Option<ControlVi
         options.is_some_and(|options| options.host_process == Some(true))
     };
     let of_pod = asks(pod.security().and_then(|context| context.windows_options.as_ref()));
-    let names = pod.containers_whose_context(|context| asks(context.windows_options.as_ref()));
+    let names = pod.containers_with_context(|context| asks(context.windows_options.as_ref()));
     let setters = wording::setters(of_pod, &names)?;
     Some(ControlViolation {
         reason: "hostProcess",

@@ -6,7 +6,7 @@ use super::{ControlViolation, PodUnderReview, wording};
 pub(super) fn may_be_root(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
     const REASON: &str = "runAsNonRoot != true";
     let of_pod = pod.security().and_then(|context| context.run_as_non_root);
-    let explicit = pod.containers_whose_context(|context| context.run_as_non_root == Some(false));
+    let explicit = pod.containers_with_context(|context| context.run_as_non_root == Some(false));
     if let Some(setters) = wording::setters(of_pod == Some(false), &explicit) {
         let detail = format!("{setters} must not set securityContext.runAsNonRoot=false");
         return Some(ControlViolation { reason: REASON, detail });
@@ -22,7 +22,7 @@ pub(super) fn may_be_root(pod: &PodUnderReview<'_>) -> Option<ControlViolation> 
     })
 }
 
-/// The same since v1.35: root of users of the pod's own is nobody on the node.
+/// The same since v1.35: with users of its own, root in the pod has no rights on the node.
 pub(super) fn may_be_root_without_own_users(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
     if pod.has_own_users() { None } else { may_be_root(pod) }
 }
@@ -30,7 +30,7 @@ pub(super) fn may_be_root_without_own_users(pod: &PodUnderReview<'_>) -> Option<
 /// Forbids `runAsUser: 0`.
 pub(super) fn root(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
     let of_pod = pod.security().and_then(|context| context.run_as_user) == Some(0);
-    let names = pod.containers_whose_context(|context| context.run_as_user == Some(0));
+    let names = pod.containers_with_context(|context| context.run_as_user == Some(0));
     let setters = wording::setters(of_pod, &names)?;
     let detail = format!("{setters} must not set runAsUser=0");
     Some(ControlViolation { reason: "runAsUser=0", detail })

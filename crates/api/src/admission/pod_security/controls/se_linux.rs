@@ -17,7 +17,7 @@ pub(super) fn v1_31(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
     options(pod, &["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"])
 }
 
-/// What was asked for that is not allowed.
+/// The forbidden options that were found.
 #[derive(Default)]
 struct ForbiddenOptions<'a> {
     types: BTreeSet<&'a str>,
@@ -55,7 +55,7 @@ fn options(pod: &PodUnderReview<'_>, types: &[&str]) -> Option<ControlViolation>
     let of_pod = pod.security().and_then(|context| context.se_linux_options.as_ref());
     let of_pod = bad.note(of_pod, types);
     let names =
-        pod.containers_whose_context(|context| bad.note(context.se_linux_options.as_ref(), types));
+        pod.containers_with_context(|context| bad.note(context.se_linux_options.as_ref(), types));
     let setters = wording::setters(of_pod, &names)?;
     let detail = format!("{setters} set forbidden securityContext.seLinuxOptions: {}", bad.told());
     Some(ControlViolation { reason: "seLinuxOptions", detail })

@@ -48,7 +48,7 @@ pub(super) fn forbidden_profiles(pod: &PodUnderReview<'_>) -> Option<ControlViol
         bad.is_some()
     };
     let of_pod = is_bad(pod.security().and_then(|context| context.seccomp_profile.as_ref()));
-    let names = pod.containers_whose_context(|context| is_bad(context.seccomp_profile.as_ref()));
+    let names = pod.containers_with_context(|context| is_bad(context.seccomp_profile.as_ref()));
     let setters = wording::setters(of_pod, &names)?;
     let detail =
         format!("{setters} must not set securityContext.seccompProfile.type to {}", quoted(types));

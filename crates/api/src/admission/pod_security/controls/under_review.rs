@@ -84,15 +84,15 @@ impl<'a> PodUnderReview<'a> {
         bad.map(|container| container.name).collect()
     }
 
-    /// The same of what their security contexts say.
-    pub(super) fn containers_whose_context(
+    /// The names of the containers with a security context for which this holds.
+    pub(super) fn containers_with_context(
         &self,
         mut test: impl FnMut(&'a SecurityContext) -> bool,
     ) -> Vec<&'a str> {
         self.containers_that(|container| container.security.is_some_and(&mut test))
     }
 
-    /// Whether root in the pod is nobody on the node (KEP-127).
+    /// Whether the pod has users of its own: its root has no rights on the node then (KEP-127).
     pub(super) fn has_own_users(&self) -> bool {
         self.spec.host_users == Some(false)
     }
