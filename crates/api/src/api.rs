@@ -6,8 +6,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use http::Method;
 use rekindle_store::{Object, Pending, Store, StoreError};
 use rekindle_types::Tick;
+use rekindle_types::metrics::Text;
 
 use crate::admission;
+use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Identity};
 use crate::call::{Call, Part};
@@ -122,6 +124,23 @@ impl Api {
     /// themselves; 300 s otherwise.
     pub fn set_default_toleration_seconds(&self, seconds: u32) {
         self.shared.set_toleration_seconds(seconds.into());
+    }
+
+    /// How long tokens of service accounts that are asked for from now on are good at most, in seconds; a year otherwise. Who asks for
+    /// more gets a shorter token, and a warning.
+    pub fn set_token_seconds_max(&self, seconds: u32) {
+        self.shared.set_token_seconds_max(seconds.into());
+    }
+
+    /// What Pod Security admission asks for where namespaces do not say, and what is exempt from it. To be called before the first
+    /// request, once: later calls change nothing.
+    pub fn configure_pod_security(&self, configuration: PodSecurityConfiguration) {
+        self.shared.pod_security.configure(configuration);
+    }
+
+    /// What admission has counted, as text for `/metrics`.
+    pub(crate) fn write_admission_figures(&self, text: &mut Text) {
+        self.shared.pod_security.write_figures(text);
     }
 
     /// From now on no leader's write is taken (`terms`): what ends with the engine must not be made again by controllers elsewhere.

@@ -54,6 +54,7 @@ pub mod validation;
 mod verbs;
 mod weight;
 
+pub use admission::pod_security::{PodSecurityConfiguration, PodSecurityConfigurationError};
 pub use api::Api;
 pub use entropy::Entropy;
 pub use event_stream::EventStream;

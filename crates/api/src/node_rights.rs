@@ -7,12 +7,14 @@
 //!     serviceaccounts/token        for the account of a pod on NAME, bound to that pod
 //!     pods                         status (but no labels) and end of those on NAME
 //!     nodes, leases                written under its own name; of the Node no taints, and not all labels
+//!     persistentvolumes            those of class local-path on NAME: made, ended, their finalizers
 //! ```
 //! What is looked at is durable, as an agent asks about a pod after it has seen it; of a pod that it writes to, the newest.
-//! Not narrowed: PersistentVolumes and the status of PodRestarts (docs/compatibility.md).
+//! Not narrowed: the status of PodRestarts (docs/compatibility.md).
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 use rekindle_store::RangeQuery;
+use rekindle_types::local_path;
 use rekindle_types::references::{ObjectRef, pod_references};
 
 use crate::auth::user::NODES;
@@ -47,6 +49,8 @@ pub(crate) fn allow(state: State<'_>, node: &str, what: &Attributes<'_>) -> bool
         ("", "pods", _) => is_on(state, node, namespace, name),
         ("", "nodes", _) if reads => true,
         ("", "nodes", _) => name.is_empty() || name == node,
+        ("", "persistentvolumes", _) if reads || verb == "create" => true,
+        ("", "persistentvolumes", _) => is_volume_of(state, node, name),
         ("coordination.k8s.io", "leases", _) => {
             namespace == LEASES && (name == node || verb == "create")
         }
@@ -71,6 +75,19 @@ fn is_on(state: State<'_>, node: &str, namespace: &str, name: &str) -> bool {
     let stored = state.store.newest(&keys::object(pods, namespace, name));
     // one that is gone is nobody's: the answer is that it is not there
     stored.is_none_or(|stored| on_node(&stored.value, node).is_some())
+}
+
+/// Whether the node has made the volume, or it is gone.
+fn is_volume_of(state: State<'_>, node: &str, name: &str) -> bool {
+    let Some(volumes) = state.registry.find("", "v1", "persistentvolumes") else { return true };
+    if name.is_empty() {
+        return false; // all of them
+    }
+    let stored = state.store.newest(&keys::object(volumes, "", name));
+    stored.is_none_or(|stored| {
+        let volume: Option<PersistentVolume> = serde_json::from_slice(&stored.value).ok();
+        volume.is_some_and(|volume| local_path::is_of_node(&volume, node))
+    })
 }
 
 fn pods<'a>(state: State<'a>) -> Option<&'a KindEntry> {

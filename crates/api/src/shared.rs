@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::{Object, Store};
 
+use crate::admission::pod_security::PodSecurity;
 use crate::auth::rbac::Policies;
 use crate::auth::token::TokenKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
@@ -21,6 +22,9 @@ use crate::status::ApiError;
 use crate::stored::{State, decode_stored};
 use crate::terms::Terms;
 use crate::tokens::Tokens;
+
+/// A year: what upstream extends tokens of pods to, and the longest that any of its own tokens is good by default.
+const TOKEN_SECONDS_MAX: i64 = 365 * 24 * 60 * 60;
 
 /// What an [`crate::Api`] is made of.
 pub struct ApiParts {
@@ -48,8 +52,10 @@ pub(crate) struct Shared {
     pub(crate) decoded: Decoded,
     pub(crate) expiry: Mutex<EventExpiry>,
     pub(crate) terms: Terms,
+    pub(crate) pod_security: PodSecurity,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
+    token_seconds_max: AtomicI64,
 }
 
 impl Shared {
@@ -65,8 +71,10 @@ impl Shared {
             decoded: Decoded::default(),
             expiry: Mutex::new(expiry),
             terms: Terms::default(),
+            pod_security: PodSecurity::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
+            token_seconds_max: AtomicI64::new(TOKEN_SECONDS_MAX),
         }
     }
 
@@ -136,6 +144,15 @@ impl Shared {
 
     pub(crate) fn set_toleration_seconds(&self, seconds: i64) {
         self.toleration_seconds.store(seconds, Ordering::Relaxed);
+    }
+
+    /// How long a token of a service account is good at most.
+    pub(crate) fn token_seconds_max(&self) -> i64 {
+        self.token_seconds_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_token_seconds_max(&self, seconds: i64) {
+        self.token_seconds_max.store(seconds, Ordering::Relaxed);
     }
 
     pub(crate) fn new_uid(&self) -> String {

@@ -318,3 +318,146 @@ fn an_agent_does_not_label_its_pods() {
     .map(|patch| ("PATCH", target, patch));
     assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 200]);
 }
+
+/// CVE-2025-5187: by an owner that is not there a node had its Node deleted, and made it again without its taints.
+#[test]
+fn an_agent_gives_its_node_neither_owners_nor_finalizers() {
+    let mut bench = bench();
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "x"}]);
+    let finalizers = json!(["example.com/hold"]);
+    let source = json!({"configMap": {"name": "one", "namespace": "default", "kubeletConfigKey": "kubelet"}});
+    let set = |name: &str, field: &str, value: &Value| {
+        let mut node = json!({"metadata": {"name": name}, "spec": {}});
+        let (part, field) = field[1..].split_once('/').unwrap();
+        node[part][field] = value.clone();
+        node
+    };
+    let forbidden = "is not allowed to";
+    for (field, value, on_create, on_update) in [
+        ("/metadata/ownerReferences", &owner, "set ownerReferences", "modify ownerReferences"),
+        ("/metadata/finalizers", &finalizers, "set finalizers", "modify finalizers"),
+        (
+            "/spec/configSource",
+            &source,
+            "create pods with a non-nil configSource",
+            "update configSource to a new non-nil configSource",
+        ),
+    ] {
+        let made = set("n3", field, value);
+        let answer = bench
+            .as_user(agent("n3"), |bench| bench.call("POST", "/api/v1/nodes", &made.to_string()))
+            .text();
+        let expected = format!(
+            "403 Forbidden: nodes \"n3\" is forbidden: node \"n3\" {forbidden} {on_create}"
+        );
+        assert_eq!(answer, expected);
+        let patch = set("n1", field, value).to_string();
+        for target in ["/api/v1/nodes/n1", "/api/v1/nodes/n1/status"] {
+            // spec does not change through the status
+            if field.starts_with("/spec") && target.ends_with("/status") {
+                continue;
+            }
+            let answer =
+                bench.as_user(agent("n1"), |bench| bench.call("PATCH", target, &patch)).text();
+            let expected = format!(
+                "403 Forbidden: nodes \"n1\" is forbidden: node \"n1\" {forbidden} {on_update}"
+            );
+            assert_eq!(answer, expected, "{target}");
+        }
+    }
+    // nor does it take away what others have set
+    let held = json!({"metadata": {"finalizers": finalizers, "ownerReferences": owner}});
+    bench.patch("merge-patch+json", "/api/v1/nodes/n1", &held.to_string()).ok();
+    let requests = [
+        json!({"metadata": {"finalizers": null}}),
+        json!({"metadata": {"ownerReferences": null}}),
+        json!({"metadata": {"labels": {"disk": "fast"}}}),
+    ]
+    .map(|patch| ("PATCH", "/api/v1/nodes/n1", patch));
+    assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 200]);
+}
+
+/// Upstream: `admitPod`. A role that gives nodes more than theirs does not help them.
+#[test]
+fn an_agent_changes_of_a_pod_nothing_but_its_status() {
+    let mut bench = bench();
+    let rules = json!([{"apiGroups": [""], "resources": ["pods", "pods/resize", "pods/ephemeralcontainers"], "verbs": ["*"]}]);
+    bench.create(
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        json!({"metadata": {"name": "generous"}, "rules": rules}),
+    );
+    bench.create(
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        json!({"metadata": {"name": "generous"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "generous"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}]}),
+    );
+    let target = format!("{PODS}/one");
+    for (sub, expected) in [
+        ("", "unexpected operation \"UPDATE\", node \"n1\" can only create and delete mirror pods"),
+        (
+            "/resize",
+            "unexpected pod subresource \"resize\", only 'status' and 'eviction' are allowed",
+        ),
+        (
+            "/ephemeralcontainers",
+            "unexpected pod subresource \"ephemeralcontainers\", only 'status' and 'eviction' are allowed",
+        ),
+    ] {
+        let target = format!("{target}{sub}");
+        let answer = bench
+            .as_user(agent("n1"), |bench| {
+                bench.call(
+                    "PATCH",
+                    &target,
+                    &json!({"metadata": {"annotations": {"a": "b"}}}).to_string(),
+                )
+            })
+            .text();
+        assert_eq!(answer, format!("403 Forbidden: pods \"one\" is forbidden: {expected}"));
+    }
+}
+
+/// A volume of another node could show what pods there are given, or take a folder from under them.
+#[test]
+fn an_agent_writes_no_volumes_but_those_of_its_own_node() {
+    let mut bench = bench();
+    let volume = |name: &str, node: &str, source: Value| {
+        let term = json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]});
+        let mut spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Delete",
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}});
+        spec.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
+        json!({"metadata": {"name": name, "finalizers": ["rekindle.dev/local-path-folder"],
+            "annotations": {"pv.kubernetes.io/provisioned-by": "rekindle.dev/local-path"}}, "spec": spec})
+    };
+    let local = json!({"local": {"path": "/data/x"}});
+    let mut both = volume("both", "n1", local.clone());
+    both["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] =
+        json!(["n1", "n2"]);
+    let mut of_nobody = volume("nobody", "n1", local.clone());
+    of_nobody["metadata"]["annotations"] = json!({});
+    let target = "/api/v1/persistentvolumes";
+    let requests = [
+        ("POST", target, volume("ours", "n1", local.clone())),
+        ("POST", target, volume("theirs", "n2", local.clone())),
+        ("POST", target, volume("host", "n1", json!({"hostPath": {"path": "/"}}))),
+        ("POST", target, both),
+        ("POST", target, of_nobody),
+    ];
+    assert_eq!(codes(&mut bench, "n1", &requests), [201, 403, 403, 403, 403]);
+    bench.create(target, volume("theirs", "n2", local));
+    let freed = json!({"metadata": {"finalizers": null}});
+    let moved = json!({"spec": {"claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "victim"}}});
+    let requests = [
+        ("PATCH", "/api/v1/persistentvolumes/theirs", freed.clone()),
+        ("DELETE", "/api/v1/persistentvolumes/theirs", json!({})),
+        ("DELETE", "/api/v1/persistentvolumes", json!({})),
+        ("PATCH", "/api/v1/persistentvolumes/ours", moved),
+        ("PATCH", "/api/v1/persistentvolumes/ours", json!({"metadata": {"labels": {"a": "b"}}})),
+        ("PATCH", "/api/v1/persistentvolumes/ours", freed),
+        ("DELETE", "/api/v1/persistentvolumes/ours", json!({})),
+        ("GET", "/api/v1/persistentvolumes/theirs", Value::Null),
+    ];
+    assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 403, 403, 403, 200, 200, 200]);
+}

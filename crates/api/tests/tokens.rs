@@ -207,3 +207,30 @@ fn a_new_pod_gets_its_accounts_identity_unless_it_or_the_account_does_not_want_i
         "403 Forbidden: pods \"nobody\" is forbidden: error looking up service account default/absent: serviceaccount \"absent\" not found"
     );
 }
+
+/// Upstream: `--service-account-max-token-expiration`. A stolen token must end some day.
+#[test]
+fn a_token_is_good_for_a_year_at_most_or_as_long_as_the_server_says() {
+    let mut bench = Bench::new();
+    account(&mut bench, "robot");
+    let asked = json!({"expirationSeconds": 4_294_967_296_u64});
+    let answer = ask(&mut bench, "robot", &asked);
+    assert_eq!(
+        answer.0.warnings,
+        ["requested expiration of 4294967296 seconds shortened to 31536000 seconds"]
+    );
+    let made = answer.ok();
+    assert_eq!(made["spec"]["expirationSeconds"], 31_536_000);
+    assert_eq!(made["status"]["expirationTimestamp"], "2027-11-18T11:06:40Z");
+    let text = made["status"]["token"].as_str().unwrap();
+    bench.pass(31_535_999);
+    assert!(is_good(&bench, text));
+    bench.pass(1);
+    assert!(!is_good(&bench, text));
+    bench.api.set_token_seconds_max(3600);
+    for (seconds, given, warnings) in [(600, 600, 0), (3600, 3600, 0), (3601, 3600, 1)] {
+        let answer = ask(&mut bench, "robot", &json!({"expirationSeconds": seconds}));
+        assert_eq!(answer.0.warnings.len(), warnings, "{seconds}");
+        assert_eq!(answer.ok()["spec"]["expirationSeconds"], given);
+    }
+}

@@ -1,5 +1,6 @@
 //! What can be typed after `rekindle`.
 
+mod admission;
 mod ladder;
 mod leader_election;
 mod nodes;
@@ -7,6 +8,7 @@ mod nodes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use admission::AdmissionArgs;
 use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
@@ -135,6 +137,8 @@ pub struct Up {
     /// How long pods that do not say so themselves stay on a node that is not ready or not heard of, in seconds
     #[arg(long, value_name = "NUMBER", default_value_t = 300)]
     pub default_toleration_seconds: u32,
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
     /// API and nodes only: controllers, scheduler and ladders run in processes of their own, which `rekindle controllers` starts
     #[arg(long)]
     pub no_controllers: bool,

@@ -13,6 +13,7 @@ mod ended_by_node;
 pub mod ephemeral;
 pub mod exit;
 pub mod held;
+pub mod host_image;
 pub mod ids;
 pub mod int_or_percent;
 pub mod labels;

@@ -127,6 +127,28 @@ pub fn has_folder(volume: &PersistentVolume) -> bool {
         && meta.finalizers.iter().flatten().any(|finalizer| finalizer == FOLDER_FINALIZER)
 }
 
+/// True for a volume that a node made, and that this node and no other can mount.
+pub fn is_of_node(volume: &PersistentVolume, node: &str) -> bool {
+    let annotations = volume.metadata.annotations.as_ref();
+    let Some(spec) = &volume.spec else { return false };
+    let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    let terms = required.map(|required| required.node_selector_terms.as_slice());
+    let [NodeSelectorTerm { match_expressions: Some(expressions), match_fields: None }] =
+        terms.unwrap_or_default()
+    else {
+        return false;
+    };
+    let [NodeSelectorRequirement { key, operator, values: Some(values) }] = expressions.as_slice()
+    else {
+        return false;
+    };
+    (key.as_str(), operator.as_str()) == (HOSTNAME, "In")
+        && *values == [node]
+        && spec.local.is_some()
+        && annotations
+            .is_some_and(|all| all.get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER))
+}
+
 /// The next step of a volume's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

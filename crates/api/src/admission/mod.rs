@@ -7,6 +7,7 @@ mod escalation;
 mod ladders;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
+pub(crate) mod pod_security;
 pub(crate) mod priority;
 pub(crate) mod runtime_classes;
 pub(crate) mod service_accounts;
@@ -18,13 +19,15 @@ use rekindle_store::Pending;
 use crate::call::Call;
 use crate::kinds::ladder_annotations;
 use crate::registry::{AnyObject, KindEntry};
+use crate::shared::Shared;
 use crate::status::ApiError;
 
-/// Fills what depends on the final name. Runs on every create and update, and is idempotent.
-pub(crate) fn complete(entry: &KindEntry, object: &mut dyn AnyObject) {
+/// Fills what depends on the final name, and puts right what must be so whoever writes it. Runs on every create and update, and is idempotent.
+pub(crate) fn complete(api: &Shared, entry: &KindEntry, object: &mut dyn AnyObject) {
     if namespaces::is_namespace(entry) {
         namespaces::complete(object);
     }
+    namespaces::settle_bundle(api, object);
 }
 
 /// What deserves a Warning header because of other objects, beside what the kind itself says.
@@ -60,7 +63,10 @@ pub(crate) fn after_remove(
     namespace: &str,
     name: &str,
 ) -> Result<Vec<Pending>, ApiError> {
-    Ok(namespaces::refurnish(call.api, call.entry, namespace, name, call.request.now)?)
+    if namespaces::is_furniture(call.entry, name) {
+        return Ok(namespaces::refurnish(call.api, namespace, call.request.now)?);
+    }
+    Ok(Vec::new())
 }
 
 /// Refuses to delete what must stay.

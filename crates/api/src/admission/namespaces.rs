@@ -31,6 +31,12 @@ const FINALIZER: &str = "kubernetes";
 pub(super) const CA_BUNDLE: &str = "kube-root-ca.crt";
 /// The key in it.
 const CA_FILE: &str = "ca.crt";
+/// The annotation that says what it is for, and what it says.
+const DESCRIPTION: (&str, &str) = (
+    "kubernetes.io/description",
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP \
+     or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.",
+);
 
 pub(super) fn is_namespace(entry: &KindEntry) -> bool {
     entry.group.is_empty() && entry.kind == "Namespace"
@@ -49,6 +55,21 @@ pub(super) fn complete(object: &mut dyn AnyObject) {
             finalizers.push(FINALIZER.to_owned());
         }
         namespace.status.get_or_insert_default().phase.get_or_insert_with(|| "Active".to_owned());
+    }
+}
+
+/// Gives the CA bundle of a namespace the content and the description that it must have. Pods trust it, so a change by hand is undone in
+/// the same write; upstream's root CA publisher undoes it shortly after.
+pub(super) fn settle_bundle(api: &Shared, object: &mut dyn AnyObject) {
+    let Some(map) = object.as_any_mut().downcast_mut::<ConfigMap>() else { return };
+    if map.metadata.name.as_deref() != Some(CA_BUNDLE) {
+        return;
+    }
+    map.data = Some(BTreeMap::from([(CA_FILE.to_owned(), api.ca_bundle.clone())]));
+    let annotations = map.metadata.annotations.get_or_insert_default();
+    let description = annotations.entry(DESCRIPTION.0.to_owned()).or_default();
+    if description.is_empty() {
+        DESCRIPTION.1.clone_into(description);
     }
 }
 
@@ -89,24 +110,25 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
         pending.extend(make(api, "namespaces", "", Box::new(namespace), now)?);
         pending.extend(furnish(api, name, now)?);
     }
-    pending.extend(renew_bundles(api)?);
+    pending.extend(renew_bundles(api, now)?);
     Ok(pending)
 }
 
-/// Puts right every CA bundle that is not (or not any more) what clients in pods should trust.
-fn renew_bundles(api: &Shared) -> Result<Vec<Pending>, StoreError> {
+/// Puts right every CA bundle that is not (or not any more) what clients in pods should trust, and makes what a namespace lacks because the
+/// engine ended between a removal and what follows it.
+fn renew_bundles(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
     let mut pending = Vec::new();
     let kinds = ["namespaces", "configmaps"].map(|plural| api.registry.find("", "v1", plural));
     let [Some(namespaces), Some(maps)] = kinds else { return Ok(pending) };
     let query = RangeQuery { prefix: keys::collection(namespaces, ""), ..RangeQuery::default() };
     for namespace in api.store.range(&query)?.objects {
         let (_, name) = names_of_key(namespaces, namespace.key.as_str());
+        pending.extend(refurnish(api, name, now)?);
         let Some(stored) = api.store.newest(&keys::object(maps, name, CA_BUNDLE)) else { continue };
         let Ok(mut object) = decode_stored(maps, &stored) else { continue };
-        let Some(map) = object.as_any_mut().downcast_mut::<ConfigMap>() else { continue };
-        let data = map.data.get_or_insert_default();
-        if data.get(CA_FILE) != Some(&api.ca_bundle) {
-            data.insert(CA_FILE.to_owned(), api.ca_bundle.clone());
+        let before = object.boxed_clone();
+        settle_bundle(api, object.as_mut());
+        if !object.same_as(before.as_ref()) {
             let expect = Expect::Revision(stored.revision);
             pending.push(put(api, stored.key.as_str(), expect, object)?);
         }
@@ -114,19 +136,21 @@ fn renew_bundles(api: &Shared) -> Result<Vec<Pending>, StoreError> {
     Ok(pending)
 }
 
-/// Makes again what every namespace has, when it was just removed from one that stays.
-pub(super) fn refurnish(
-    api: &Shared,
-    entry: &KindEntry,
-    namespace: &str,
-    name: &str,
-    now: Tick,
-) -> Result<Vec<Pending>, StoreError> {
-    let belongs = matches!(
+/// Whether an object is one that every namespace has.
+pub(super) fn is_furniture(entry: &KindEntry, name: &str) -> bool {
+    matches!(
         (entry.group, entry.kind, name),
         ("", "ServiceAccount", "default") | ("", "ConfigMap", CA_BUNDLE)
-    );
-    let Some(namespaces) = api.registry.find("", "v1", "namespaces").filter(|_| belongs) else {
+    )
+}
+
+/// Makes again what a namespace lacks, unless it is going.
+pub(super) fn refurnish(
+    api: &Shared,
+    namespace: &str,
+    now: Tick,
+) -> Result<Vec<Pending>, StoreError> {
+    let Some(namespaces) = api.registry.find("", "v1", "namespaces") else {
         return Ok(Vec::new());
     };
     let stays = api
@@ -147,19 +171,9 @@ pub(super) fn furnish(
         metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
         ..ServiceAccount::default()
     };
-    let description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
-                       such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
-                       distributions of Kubernetes clusters.";
+    // its content is given by `settle_bundle`
     let bundle = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(CA_BUNDLE.to_owned()),
-            annotations: Some(BTreeMap::from([(
-                "kubernetes.io/description".to_owned(),
-                description.to_owned(),
-            )])),
-            ..ObjectMeta::default()
-        },
-        data: Some(BTreeMap::from([(CA_FILE.to_owned(), api.ca_bundle.clone())])),
+        metadata: ObjectMeta { name: Some(CA_BUNDLE.to_owned()), ..ObjectMeta::default() },
         ..ConfigMap::default()
     };
     let mut pending = Vec::new();
@@ -200,7 +214,7 @@ pub(super) fn make_of(
     }
     object.set_defaults();
     object.prepare_for_create(&Context { now, user: "system:rekindle" });
-    super::complete(entry, object.as_mut());
+    super::complete(api, entry, object.as_mut());
     match put(api, &key, Expect::Absent, object) {
         Ok(pending) => Ok(Some(pending)),
         Err(StoreError::AlreadyExists { .. }) => Ok(None),

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::authentication::v1::BoundObjectReference;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod, PodResourceClaimStatus, Volume};
+use k8s_openapi::api::core::v1::{
+    Node, NodeSpec, PersistentVolume, Pod, PodResourceClaimStatus, Volume,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use rekindle_types::local_path;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
 
 use crate::auth::Identity;
-use crate::call::Call;
+use crate::call::{Call, Part};
 use crate::node_rights::{account, node_of};
 use crate::registry::AnyObject;
 use crate::status::ApiError;
@@ -51,29 +54,40 @@ pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<()
         wrong_with_mirror(call, node, pod)
     } else if (made.is::<Node>() || made.is::<Lease>()) && name != node {
         Some(format!("node {node:?} may only create the Node and the Lease of its own name"))
-    } else if made.is::<Node>() {
-        let labels = forbidden_labels(object.meta(), &ObjectMeta::default());
-        labels.map(|labels| {
-            format!("node {node:?} is not allowed to set the following labels: {labels}")
+    } else if let Some(volume) = made.downcast_ref::<PersistentVolume>() {
+        (!local_path::is_of_node(volume, node)).then(|| {
+            format!("node {node:?} can only create persistentvolumes of class local-path on itself")
         })
+    } else if let Some(made) = made.downcast_ref::<Node>() {
+        wrong_with_new_node(node, made)
     } else {
         None
     };
     refuse(call, name, why)
 }
 
-/// Refuses what a node's agent may not change: the labels of its pods and what claims they got; taints of its own Node, and labels that are
-/// not for it to set.
+/// Refuses what a node's agent may not change: of its pods anything but the status, and in it the labels and what claims they got; of its
+/// own Node the taints, owners, finalizers and configuration, and labels that are not for it to set.
 pub(crate) fn check_update(
     call: &Call<'_>,
+    part: Part,
     new: &dyn AnyObject,
     old: &dyn AnyObject,
 ) -> Result<(), ApiError> {
     let Some(node) = asking(call) else { return Ok(()) };
     let pods = (new.as_any().downcast_ref::<Pod>(), old.as_any().downcast_ref::<Pod>());
     let nodes = (new.as_any().downcast_ref::<Node>(), old.as_any().downcast_ref::<Node>());
+    let volumes = (
+        new.as_any().downcast_ref::<PersistentVolume>(),
+        old.as_any().downcast_ref::<PersistentVolume>(),
+    );
+    if let (Some(new), Some(old)) = volumes {
+        return refuse(call, &call.path.name, wrong_with_volume(node, new, old));
+    }
     let why = match (pods, nodes) {
-        ((Some(new), Some(old)), _) => wrong_with_pod(node, new, old),
+        ((Some(new), Some(old)), _) => {
+            wrong_part_of_pod(node, part).or_else(|| wrong_with_pod(node, new, old))
+        }
         (_, (Some(new), Some(old))) => wrong_with_node(node, new, old),
         _ => None,
     };
@@ -179,6 +193,38 @@ fn wrong_with_owner(node: &str, uid: Option<&str>, mirror: &ObjectMeta) -> Optio
     }
 }
 
+/// Of a pod that there is an agent writes the status only.
+fn wrong_part_of_pod(node: &str, part: Part) -> Option<String> {
+    let subresource = match part {
+        Part::Status => return None,
+        Part::Main | Part::Finalize => {
+            return Some(format!(
+                "unexpected operation \"UPDATE\", node {node:?} can only create and delete mirror pods"
+            ));
+        }
+        Part::Resize => "resize",
+        Part::EphemeralContainers => "ephemeralcontainers",
+    };
+    Some(format!(
+        "unexpected pod subresource {subresource:?}, only 'status' and 'eviction' are allowed"
+    ))
+}
+
+/// A volume of the node stays what it is: the node says only that its folder has been dealt with.
+fn wrong_with_volume(node: &str, new: &PersistentVolume, old: &PersistentVolume) -> Option<String> {
+    let freed = PersistentVolume {
+        metadata: ObjectMeta {
+            finalizers: new.metadata.finalizers.clone(),
+            resource_version: new.metadata.resource_version.clone(),
+            ..old.metadata.clone()
+        },
+        ..old.clone()
+    };
+    (*new != freed).then(|| {
+        format!("node {node:?} may change nothing but the finalizers of its persistentvolumes")
+    })
+}
+
 fn wrong_with_pod(node: &str, new: &Pod, old: &Pod) -> Option<String> {
     let claims = |pod: &Pod| -> Vec<PodResourceClaimStatus> {
         let status = pod.status.as_ref();
@@ -193,13 +239,51 @@ fn wrong_with_pod(node: &str, new: &Pod, old: &Pod) -> Option<String> {
     }
 }
 
+/// By an owner that is not there a node would have its Node deleted, and could make it again without its taints (CVE-2025-5187). A
+/// finalizer would keep a Node that is to go. Upstream checks the owners of a Node that is changed, not of one that is made.
+fn wrong_with_new_node(node: &str, made: &Node) -> Option<String> {
+    if made.spec.as_ref().is_some_and(|spec| spec.config_source.is_some()) {
+        return Some(format!(
+            "node {node:?} is not allowed to create pods with a non-nil configSource"
+        ));
+    }
+    let of_others = [
+        ("ownerReferences", items(made.metadata.owner_references.as_ref()).is_empty()),
+        ("finalizers", items(made.metadata.finalizers.as_ref()).is_empty()),
+    ];
+    if let Some((field, _)) = of_others.into_iter().find(|(_, is_empty)| !is_empty) {
+        return Some(format!("node {node:?} is not allowed to set {field}"));
+    }
+    let labels = forbidden_labels(&made.metadata, &ObjectMeta::default());
+    labels
+        .map(|labels| format!("node {node:?} is not allowed to set the following labels: {labels}"))
+}
+
 fn wrong_with_node(node: &str, new: &Node, old: &Node) -> Option<String> {
+    let config_source =
+        |node: &Node| node.spec.as_ref().and_then(|spec| spec.config_source.clone());
+    if config_source(new).is_some() && config_source(new) != config_source(old) {
+        return Some(format!(
+            "node {node:?} is not allowed to update configSource to a new non-nil configSource"
+        ));
+    }
     let taints = |node: &Node| {
         let taints = |spec: &NodeSpec| spec.taints.clone();
         node.spec.as_ref().and_then(taints).unwrap_or_default()
     };
     if taints(new) != taints(old) {
         return Some(format!("node {node:?} is not allowed to modify taints"));
+    }
+    let (of_new, of_old) = (&new.metadata, &old.metadata);
+    let of_others = [
+        (
+            "ownerReferences",
+            items(of_new.owner_references.as_ref()) == items(of_old.owner_references.as_ref()),
+        ),
+        ("finalizers", items(of_new.finalizers.as_ref()) == items(of_old.finalizers.as_ref())),
+    ];
+    if let Some((field, _)) = of_others.into_iter().find(|(_, is_same)| !is_same) {
+        return Some(format!("node {node:?} is not allowed to modify {field}"));
     }
     let labels = forbidden_labels(&new.metadata, &old.metadata);
     labels.map(|labels| format!("is not allowed to modify labels: {labels}"))

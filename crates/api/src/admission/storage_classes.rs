@@ -11,13 +11,15 @@ use rekindle_types::local_path;
 
 use crate::call::{Call, put};
 use crate::keys;
-use crate::kinds::storage::class::{IS_DEFAULT, is_default};
+use crate::kinds::storage::class::{IS_BUILT_IN, IS_DEFAULT, is_default};
 use crate::object_meta;
 use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::shared::Shared;
 use crate::status::ApiError;
 
 const GROUP: &str = "storage.k8s.io";
+/// What `kubectl apply` notes on what it writes.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Gives a new claim that names no class the default one: of several, the newest, as upstream's admission does. A claim that
 /// says `""` wants none.
@@ -49,26 +51,44 @@ fn default_class(call: &Call<'_>) -> Result<Option<String>, ApiError> {
     Ok(newest.and_then(|meta| meta.name))
 }
 
-/// Makes the class `local-path`, unless it is there: with what its users made of it.
+/// Makes the class `local-path`, unless a class of this name is there: with what its users made of it, or their own. One that an older
+/// engine has made is marked as ours.
 pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Option<Pending>, StoreError> {
     let Some(entry) = classes(&api.registry) else { return Ok(None) };
     let key = keys::object(entry, "", local_path::CLASS);
-    if api.store.newest(&key).is_some() {
+    let mut class = built_in();
+    let Some(stored) = api.store.newest(&key) else {
+        object_meta::prepare_new(&mut class.metadata, api.new_uid(), now);
+        return put(api, &key, Expect::Absent, Box::new(class)).map(Some);
+    };
+    let Ok(Some(found)) = api.read_as::<StorageClass>(entry, &stored) else { return Ok(None) };
+    let annotations = found.metadata.annotations.clone().unwrap_or_default();
+    let is_unmarked = !annotations.contains_key(IS_BUILT_IN);
+    let was_applied = annotations.contains_key(LAST_APPLIED);
+    let metadata = found.metadata.clone();
+    if !is_unmarked || was_applied || *found != (StorageClass { metadata, ..class }) {
         return Ok(None);
     }
-    let mut class = StorageClass {
+    let mut marked = StorageClass::clone(&found);
+    let annotations = marked.metadata.annotations.get_or_insert_default();
+    annotations.insert(IS_BUILT_IN.to_owned(), "true".to_owned());
+    put(api, &key, Expect::Revision(stored.revision), Box::new(marked)).map(Some)
+}
+
+/// The class as the engine makes it.
+fn built_in() -> StorageClass {
+    let annotations = [IS_DEFAULT, IS_BUILT_IN].map(|key| (key.to_owned(), "true".to_owned()));
+    StorageClass {
         metadata: ObjectMeta {
             name: Some(local_path::CLASS.to_owned()),
-            annotations: Some(BTreeMap::from([(IS_DEFAULT.to_owned(), "true".to_owned())])),
+            annotations: Some(BTreeMap::from(annotations)),
             ..ObjectMeta::default()
         },
         provisioner: local_path::PROVISIONER.to_owned(),
         reclaim_policy: Some("Delete".to_owned()),
         volume_binding_mode: Some("WaitForFirstConsumer".to_owned()),
         ..StorageClass::default()
-    };
-    object_meta::prepare_new(&mut class.metadata, api.new_uid(), now);
-    put(api, &key, Expect::Absent, Box::new(class)).map(Some)
+    }
 }
 
 fn classes(registry: &Registry) -> Option<&KindEntry> {

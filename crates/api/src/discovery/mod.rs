@@ -7,6 +7,8 @@ mod openapi;
 mod swagger;
 mod version;
 
+pub(crate) use version::MINOR;
+
 use http::{Method, StatusCode};
 
 use crate::outcome::{Answer, Outcome};

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 /// The version of Kubernetes whose behaviour is the measure.
-const MINOR: &str = "37";
+pub(crate) const MINOR: u64 = 37;
 
 /// The answer to `/version`.
 pub(super) fn json() -> String {
     json!({
         "major": "1",
-        "minor": MINOR,
+        "minor": MINOR.to_string(),
         "gitVersion": git_version(),
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -202,6 +202,7 @@ impl FrontMetrics {
             "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, and scope.",
         );
         store(&mut text, api);
+        api.write_admission_figures(&mut text);
         for source in more {
             source.write(&mut text);
         }

@@ -40,6 +40,8 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let audiences = spec.audiences.get_or_insert_with(|| vec![ISSUER.to_owned()]).clone();
     let seconds = *spec.expiration_seconds.get_or_insert(DEFAULT_SECONDS);
     check(call, seconds, &audiences)?;
+    let (seconds, warnings) = shortened(seconds, call.api.token_seconds_max());
+    spec.expiration_seconds = Some(seconds);
     let mut private = Private {
         namespace: call.path.namespace.clone(),
         serviceaccount: Bound {
@@ -64,7 +66,16 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
         });
     }
     let json = serde_json::to_vec(&request).map_err(ApiError::internal)?;
-    Ok(Answer::json(StatusCode::CREATED, json).into())
+    Ok(Answer::json(StatusCode::CREATED, json).with_warnings(warnings).into())
+}
+
+/// So many seconds, and a warning when they are fewer than were asked for. Source: upstream's
+/// `--service-account-max-token-expiration`.
+fn shortened(asked: i64, max: i64) -> (i64, Vec<String>) {
+    if asked <= max {
+        return (asked, Vec::new());
+    }
+    (max, vec![format!("requested expiration of {asked} seconds shortened to {max} seconds")])
 }
 
 fn check(call: &Call<'_>, seconds: i64, audiences: &[String]) -> Result<(), ApiError> {

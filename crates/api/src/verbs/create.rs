@@ -60,10 +60,12 @@ fn write_named(
     warnings: &[String],
 ) -> Result<Result<Outcome, String>, ApiError> {
     object.complete_new();
-    admission::complete(call.entry, object.as_mut());
-    validate(call, object.as_ref()).map_err(|error| error.with_warnings(warnings.to_vec()))?;
-    admission::check_write(call, object.as_ref(), None)?;
-    write(call, object, warnings)
+    admission::complete(call.api, call.entry, object.as_mut());
+    let checked = validate(call, object.as_ref())
+        .and_then(|()| admission::check_write(call, object.as_ref(), None))
+        .and_then(|()| admission::pod_security::check_create(call, object.as_ref()));
+    let more = checked.map_err(|error| error.with_warnings(warnings.to_vec()))?;
+    write(call, object, &[warnings, &more].concat())
 }
 
 /// What is refused before anything else is looked at.

@@ -57,6 +57,9 @@ pub(crate) fn change(
             }
             Part::Status | Part::Finalize | Part::Resize => {}
         }
+        let more = admission::pod_security::check_update(call, part, object.as_ref(), old.as_ref())
+            .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
+        proposal.warnings.extend(more);
         store_change(call, &stored, old.as_ref(), object, proposal.warnings)
     })
 }
@@ -104,8 +107,8 @@ fn settle(
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
         Part::Resize => object.prepare_for_resize(old),
     }
-    admission::node_restriction::check_update(call, object.as_ref(), old)?;
-    admission::complete(call.entry, object.as_mut());
+    admission::node_restriction::check_update(call, part, object.as_ref(), old)?;
+    admission::complete(call.api, call.entry, object.as_mut());
     admission::priority::check_default(call, object.as_ref())?;
     let path = Path::new("metadata");
     let mut errors = validation::object_meta::check_update(object.meta(), old.meta(), &path);
@@ -151,8 +154,9 @@ pub(crate) fn store_change(
         return Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?);
     }
     if goes {
-        let pending = remove(call.api, stored)?;
-        return Ok(call.answer_object_after(vec![pending], object.as_ref(), warnings)?);
+        let mut pending = vec![remove(call.api, stored)?];
+        pending.extend(admission::after_remove(call, &call.path.namespace, &call.path.name)?);
+        return Ok(call.answer_object_after(pending, object.as_ref(), warnings)?);
     }
     if object.same_as(old) {
         // Nothing to write; but what is shown must be durable.

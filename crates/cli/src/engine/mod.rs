@@ -14,6 +14,7 @@
 //! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
 
 mod adding;
+mod admission_config;
 mod api_threads;
 mod auto_nodes;
 mod cluster_dns;

@@ -15,6 +15,7 @@ use rekindle_types::Tick;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::admission_config;
 use super::api_threads::ApiThreads;
 use super::data_dir::DataDir;
 use super::opened::Opened;
@@ -49,6 +50,9 @@ impl Serving {
         figures: &Arc<LadderFigures>,
         phases: &Phases,
     ) -> anyhow::Result<Self> {
+        let admission = &args.admission;
+        let pod_security =
+            admission_config::read(admission.admission_control_config_file.as_deref())?;
         let listener = listen(args).await?.into_std().context("take the listener")?;
         let mut api = Opened::open(data_dir, Arc::new(routes.clone()))?;
         api.front = api
@@ -58,6 +62,8 @@ impl Serving {
             .with_figures(figures.clone());
         let front = &api.front;
         front.api().set_default_toleration_seconds(args.default_toleration_seconds);
+        front.api().set_token_seconds_max(admission.token_seconds_max());
+        front.api().configure_pod_security(pod_security);
         let address = listener.local_addr()?;
         let tls = Tls::new(&api.pki, &[address.ip()]).context("prepare TLS")?;
         let kubeconfig = write_kubeconfig(data_dir, &api.pki, &url(address))?;

@@ -16,6 +16,8 @@ mod demo;
 mod digest;
 mod document;
 mod error;
+#[cfg(test)]
+mod host_image_names;
 mod layers;
 mod metadata;
 mod plan;

@@ -59,6 +59,7 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
         &mut spec.subdomain,
         &mut spec.priority_class_name,
         &mut spec.service_account_name,
+        &mut spec.service_account,
     ] {
         fill::drop_empty_text(slot);
     }

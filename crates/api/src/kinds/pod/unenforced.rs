@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, ContainerPort, LifecycleHandler, PodSecurityContext, PodSpec,
-    SecurityContext,
+    SELinuxOptions, SecurityContext, WindowsSecurityContextOptions,
 };
 
 use rekindle_types::ephemeral;
@@ -132,7 +132,11 @@ pub const UNENFORCED: &[Unenforced] = &[
         |s| !items(s.resource_claims.as_ref()).is_empty(),
         "no devices are given",
     ),
-    pod("schedulingGroup", |s| s.scheduling_group.is_some(), "each pod is scheduled by itself"),
+    pod(
+        "schedulingGroup",
+        |s| s.scheduling_group.as_ref().is_some_and(|group| is_text(group.pod_group_name.as_ref())),
+        "each pod is scheduled by itself",
+    ),
     pod(
         "securityContext.appArmorProfile",
         |s| context(s, |c| asks_for_app_armor(c.app_armor_profile.as_ref())),
@@ -140,17 +144,17 @@ pub const UNENFORCED: &[Unenforced] = &[
     ),
     pod(
         "securityContext.seLinuxChangePolicy",
-        |s| context(s, |c| c.se_linux_change_policy.is_some()),
+        |s| context(s, |c| is_text(c.se_linux_change_policy.as_ref())),
         "no SELinux label is applied",
     ),
     pod(
         "securityContext.seLinuxOptions",
-        |s| context(s, |c| c.se_linux_options.is_some()),
+        |s| context(s, |c| asks_for_se_linux(c.se_linux_options.as_ref())),
         "no SELinux label is applied",
     ),
     pod(
         "securityContext.windowsOptions",
-        |s| context(s, |c| c.windows_options.is_some()),
+        |s| context(s, |c| asks_for_windows(c.windows_options.as_ref())),
         "the nodes run Linux",
     ),
     container(
@@ -185,12 +189,12 @@ pub const UNENFORCED: &[Unenforced] = &[
     ),
     container(
         "securityContext.seLinuxOptions",
-        |c| security(c, |s| s.se_linux_options.is_some()),
+        |c| security(c, |s| asks_for_se_linux(s.se_linux_options.as_ref())),
         "no SELinux label is applied",
     ),
     container(
         "securityContext.windowsOptions",
-        |c| security(c, |s| s.windows_options.is_some()),
+        |c| security(c, |s| asks_for_windows(s.windows_options.as_ref())),
         "the nodes run Linux",
     ),
 ];
@@ -205,6 +209,30 @@ fn security(container: &Container, test: fn(&SecurityContext) -> bool) -> bool {
 
 fn asks_for_app_armor(profile: Option<&AppArmorProfile>) -> bool {
     profile.is_some_and(|profile| profile.type_ != "Unconfined")
+}
+
+/// A text that is empty says no more than one that is not there.
+fn is_text(text: Option<&String>) -> bool {
+    text.is_some_and(|text| !text.is_empty())
+}
+
+fn asks_for_se_linux(options: Option<&SELinuxOptions>) -> bool {
+    options.is_some_and(|SELinuxOptions { level, role, type_, user }| {
+        [level, role, type_, user].into_iter().any(|text| is_text(text.as_ref()))
+    })
+}
+
+fn asks_for_windows(options: Option<&WindowsSecurityContextOptions>) -> bool {
+    options.is_some_and(|options| {
+        let WindowsSecurityContextOptions {
+            gmsa_credential_spec,
+            gmsa_credential_spec_name,
+            host_process,
+            run_as_user_name,
+        } = options;
+        let texts = [gmsa_credential_spec, gmsa_credential_spec_name, run_as_user_name];
+        *host_process == Some(true) || texts.into_iter().any(|text| is_text(text.as_ref()))
+    })
 }
 
 fn connects(hook: Option<&LifecycleHandler>) -> bool {

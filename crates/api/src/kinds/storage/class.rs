@@ -1,17 +1,20 @@
 //! StorageClass (storage.k8s.io/v1).
 
 use k8s_openapi::api::storage::v1::StorageClass;
-use rekindle_types::Tick;
+use rekindle_types::{Tick, local_path};
 
 use super::unsupported;
 use crate::kinds::fill;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, items, names, text};
 
 /// Marks the class of claims that name none.
 pub(crate) const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+
+/// Marks the class that the engine has made, until its users make another of it.
+pub(crate) const IS_BUILT_IN: &str = "rekindle.dev/built-in";
 
 impl ApiKind for StorageClass {
     const NAMES: Names = Names {
@@ -32,6 +35,15 @@ impl ApiKind for StorageClass {
     fn set_defaults(&mut self) {
         fill::text(&mut self.reclaim_policy, "Delete");
         fill::text(&mut self.volume_binding_mode, "Immediate");
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+        // kubectl keeps the mark when it applies a class of the same name over ours
+        if !fixed_fields(self, old).into_iter().all(|(_, is_same)| is_same)
+            && let Some(annotations) = &mut self.metadata.annotations
+        {
+            annotations.remove(IS_BUILT_IN);
+        }
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -67,23 +79,20 @@ impl ApiKind for StorageClass {
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
-        let fixed = [
-            ("parameters", self.parameters == old.parameters),
-            ("provisioner", self.provisioner == old.provisioner),
-            ("reclaimPolicy", self.reclaim_policy == old.reclaim_policy),
-        ];
-        let mut errors: Vec<FieldError> = fixed
-            .into_iter()
-            .filter(|(_, same)| !same)
-            .map(|(name, _)| {
-                FieldError::forbidden(name, format!("updates to {name} are forbidden."))
-            })
-            .collect();
-        if self.volume_binding_mode != old.volume_binding_mode {
-            let mode = text(self.volume_binding_mode.as_ref());
-            errors.push(FieldError::invalid("volumeBindingMode", mode, "field is immutable"));
+        // ours gives way to a class of the user's own with its name
+        if is_built_in(old) {
+            return Vec::new();
         }
-        errors
+        let changed = fixed_fields(self, old).into_iter().filter(|(_, is_same)| !is_same);
+        changed
+            .map(|(name, _)| match name {
+                "volumeBindingMode" => {
+                    let mode = text(self.volume_binding_mode.as_ref());
+                    FieldError::invalid(name, mode, "field is immutable")
+                }
+                name => FieldError::forbidden(name, format!("updates to {name} are forbidden.")),
+            })
+            .collect()
     }
 
     fn row(&self, now: Tick) -> Vec<Cell> {
@@ -98,6 +107,23 @@ impl ApiKind for StorageClass {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
+}
+
+/// The fields that do not change, and whether they are the same in both.
+fn fixed_fields(new: &StorageClass, old: &StorageClass) -> [(&'static str, bool); 4] {
+    [
+        ("parameters", new.parameters == old.parameters),
+        ("provisioner", new.provisioner == old.provisioner),
+        ("reclaimPolicy", new.reclaim_policy == old.reclaim_policy),
+        ("volumeBindingMode", new.volume_binding_mode == old.volume_binding_mode),
+    ]
+}
+
+/// Whether it is the class that the engine made, unchanged in its fixed fields.
+fn is_built_in(class: &StorageClass) -> bool {
+    let annotations = class.metadata.annotations.as_ref();
+    class.provisioner == local_path::PROVISIONER
+        && annotations.is_some_and(|all| all.get(IS_BUILT_IN).is_some_and(|value| value == "true"))
 }
 
 /// Whether claims that name no class belong to this one.

@@ -225,8 +225,9 @@ fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
                 ));
             }
         }
-        "Localhost" => match &profile.localhost_profile {
-            None => errors.push(FieldError::required(
+        "Localhost" => match profile.localhost_profile.as_deref() {
+            // the folder of all profiles is none; upstream lets the empty name through and the kubelet fails the container
+            None | Some("") => errors.push(FieldError::required(
                 field.child("localhostProfile"),
                 "must be set when seccomp type is Localhost",
             )),
