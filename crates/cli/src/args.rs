@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
+use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
@@ -203,6 +204,10 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(default)]
     pub allowed_unsafe_sysctls: Vec<String>,
+    /// Whether pods may use the image localhost/host, which shows what any user may read of this machine's files: on or off
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    #[serde(default)]
+    pub host_image: HostImage,
 }
 
 /// `rekindle down`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use rekindle_runtime::embedded::{ImageUsers, images_in_use};
-use rekindle_runtime::image::{Builtins, ImageStore};
+use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
 
 use super::data_dir::RUN_ROOT;
 
@@ -34,19 +34,19 @@ impl EngineDir {
         self.0.join("nodes")
     }
 
-    /// The image store, for containers: `localhost/host` does not show them what is the engines'.
-    pub fn open_images(&self) -> anyhow::Result<ImageStore> {
-        self.open(vec![self.0.clone(), RUN_ROOT.into()])
+    /// The image store, for containers: `localhost/host` does not show them what is the engine's.
+    pub fn open_images(&self, host_image: HostImage) -> anyhow::Result<ImageStore> {
+        self.open(vec![self.0.clone(), RUN_ROOT.into()], host_image)
     }
 
     /// The image store, for looking after it.
     pub fn images(&self) -> anyhow::Result<ImageStore> {
-        self.open(Vec::new())
+        self.open(Vec::new(), HostImage::On)
     }
 
-    fn open(&self, engine_dirs: Vec<PathBuf>) -> anyhow::Result<ImageStore> {
-        let builtins =
-            Builtins { engine_dirs, host_write_limit_bytes: HOST_IMAGE_WRITES_MAX_BYTES };
+    fn open(&self, engine_dirs: Vec<PathBuf>, host_image: HostImage) -> anyhow::Result<ImageStore> {
+        let host_write_limit_bytes = HOST_IMAGE_WRITES_MAX_BYTES;
+        let builtins = Builtins { engine_dirs, host_write_limit_bytes, host_image };
         ImageStore::open(&self.0.join("images"), builtins).context("open the image store")
     }
 

@@ -53,6 +53,12 @@ pub enum ImageError {
         /// As given.
         image: String,
     },
+    /// The machine's own files cannot be had as an image.
+    #[error("image localhost/host: {problem}")]
+    HostImage {
+        /// Why not, and what to do.
+        problem: &'static str,
+    },
     /// The store's own folder does not do what it should.
     #[error("image store: {operation} {}", path.display())]
     Store {
@@ -76,6 +82,7 @@ impl ImageError {
             | Self::OfThisMachine { .. }
             | Self::Pull { .. }
             | Self::InUse { .. }
+            | Self::HostImage { .. }
             | Self::Store { .. } => ImageErrorKind::Pull,
         }
     }
@@ -89,6 +96,7 @@ impl ImageError {
             Self::OfThisMachine { .. } => "not present, and names that begin with localhost/ are of this machine: no \
                                            registry has them; load it with `rekindle image load FILE`"
                 .to_owned(),
+            Self::HostImage { problem } => (*problem).to_owned(),
             Self::Pull { source, .. } => causes(source),
             Self::Archive { .. } | Self::InUse { .. } | Self::Store { .. } => causes(self),
         };

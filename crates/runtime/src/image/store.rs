@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
 
 use super::archive::{Blob, Source};
 use super::document::Platform;
@@ -34,6 +35,31 @@ pub struct Builtins {
     pub engine_dirs: Vec<PathBuf>,
     /// Bytes that a container of `localhost/host` may write at most.
     pub host_write_limit_bytes: u64,
+    /// Whether containers may have `localhost/host`.
+    pub host_image: HostImage,
+}
+
+/// Whether containers may have the image `localhost/host`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HostImage {
+    /// They may.
+    #[default]
+    On,
+    /// It is refused as an image that cannot be pulled.
+    Off,
+}
+
+impl std::str::FromStr for HostImage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            _ => Err("it is on or off".to_owned()),
+        }
+    }
 }
 
 /// One image that a load brought in.
@@ -123,7 +149,7 @@ impl ImageStore {
     pub fn resolve(&self, image: &str) -> Result<Option<ResolvedImage>, ImageError> {
         if let Some(id) = as_image_id(image) {
             if id == builtin::host_id() {
-                return Ok(Some(builtin::host(&self.builtins)));
+                return builtin::host(&self.builtins).map(Some);
             }
             if let Some(found) = self.index()?.index.images.get(&id) {
                 return Ok(Some(self.resolved(&id, found)));
@@ -133,7 +159,7 @@ impl ImageStore {
         }
         let reference = ImageReference::parse(image)?;
         match reference.to_string().as_str() {
-            builtin::HOST => Ok(Some(builtin::host(&self.builtins))),
+            builtin::HOST => builtin::host(&self.builtins).map(Some),
             builtin::DEMO => Ok(Some(self.demo()?.image)),
             _ => {
                 let cache = self.index()?;
@@ -329,7 +355,10 @@ impl ImageStore {
         let reference = ImageReference::parse(image).ok()?;
         let name = reference.to_string();
         match name.as_str() {
-            builtin::HOST => Some(info(builtin::host_id(), &name, 0)),
+            builtin::HOST => {
+                let image = builtin::host(&self.builtins).ok()?;
+                Some(info(image.id, &name, 0))
+            }
             builtin::DEMO => {
                 let made = self.demo.try_lock().ok()?;
                 let demo = made.as_ref().filter(|demo| demo.stands())?;
@@ -409,7 +438,12 @@ impl ImageStore {
         ResolvedImage {
             id: id.to_owned(),
             config: image.config.clone(),
-            rootfs: Rootfs { lower_dirs, upper: UpperKind::Directory, mask: Vec::new() },
+            rootfs: Rootfs {
+                lower_dirs,
+                public_dir: None,
+                upper: UpperKind::Directory,
+                mask: Vec::new(),
+            },
         }
     }
 

@@ -8,7 +8,8 @@ use std::io::Write;
 use std::process::Command;
 
 fn builtins() -> Builtins {
-    Builtins { engine_dirs: Vec::new(), host_write_limit_bytes: 1 << 20 }
+    let host_image = HostImage::On;
+    Builtins { engine_dirs: Vec::new(), host_write_limit_bytes: 1 << 20, host_image }
 }
 
 struct World {
@@ -411,8 +412,8 @@ fn builtin_names_cannot_be_taken() {
     let error = world.store().load(&file).unwrap_err().to_string();
     assert!(error.contains("built-in image"), "{error}");
     assert_eq!(
-        world.store().resolve("localhost/host").unwrap().unwrap().rootfs.lower_dirs,
-        [PathBuf::from("/")]
+        world.store().resolve("localhost/host").unwrap().unwrap().rootfs.public_dir,
+        Some(PathBuf::from("/"))
     );
     let demo = world.store().resolve("localhost/demo").unwrap().unwrap();
     assert_eq!(demo.config.entrypoint, ["/demo"]);
