@@ -438,6 +438,9 @@ pub struct ImageRm {
     /// The image by name or id; by id it goes with all its names
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
+    /// Also of an image that containers use: its names go now, its files when nothing uses them
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub data_dir: DataDir,
 }
@@ -447,6 +450,9 @@ pub struct ImageRm {
 pub struct ImageLoad {
     /// The archive or the layout folder
     pub file: PathBuf,
+    /// Let the image go like a pulled one when the disk fills; otherwise it stays, as no registry may have it
+    #[arg(long)]
+    pub evictable: bool,
     #[command(flatten)]
     pub data_dir: DataDir,
 }

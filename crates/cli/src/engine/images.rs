@@ -1,12 +1,12 @@
 //! The images of an engine: one store in its data directory, for all its nodes.
 
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use rekindle_runtime::embedded::{ImageUsers, images_in_use};
+use rekindle_runtime::ImagesInUse;
+use rekindle_runtime::embedded::{ImageUsers, images_in_use, join_in_use};
 use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
 
 use super::data_dir::RUN_ROOT;
@@ -51,7 +51,7 @@ impl EngineDir {
     }
 
     /// The images that containers of any node were made from.
-    pub fn images_in_use(&self) -> std::io::Result<BTreeSet<String>> {
+    pub fn images_in_use(&self) -> std::io::Result<ImagesInUse> {
         in_use(self.runtimes()?)
     }
 
@@ -81,10 +81,10 @@ impl EngineDir {
     }
 }
 
-fn in_use(runtimes: impl IntoIterator<Item = PathBuf>) -> std::io::Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
+fn in_use(runtimes: impl IntoIterator<Item = PathBuf>) -> std::io::Result<ImagesInUse> {
+    let mut found = ImagesInUse::new();
     for runtime in runtimes {
-        found.extend(images_in_use(&runtime)?);
+        join_in_use(&mut found, images_in_use(&runtime)?);
     }
     Ok(found)
 }

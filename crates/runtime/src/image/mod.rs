@@ -32,8 +32,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use registry::has_registry;
 
 pub use error::ImageError;
+pub use metadata::Retention;
 pub use reference::ImageReference;
-pub use store::{Builtins, HostImage, ImageStore, Loaded};
+pub use store::{Builtins, HostImage, ImageStore, ListedImage, Loaded, Removal};
 
 /// An image that is present, ready to become a container's root.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -87,7 +87,10 @@ impl World {
         assert_eq!(self.names_in("layers"), Vec::<String>::new());
         assert_eq!(self.names_in("blobs/sha256"), Vec::<String>::new());
         let list = self.store.list().unwrap();
-        assert!(list.iter().all(|info| info.reference.starts_with("localhost/")), "{list:?}");
+        assert!(
+            list.iter().all(|image| image.info.reference.starts_with("localhost/")),
+            "{list:?}"
+        );
         let others: Vec<String> = self
             .names_in("")
             .into_iter()
