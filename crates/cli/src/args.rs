@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
+use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
@@ -207,6 +208,10 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(default)]
     pub allowed_unsafe_sysctls: Vec<String>,
+    /// Whether pods may use the image localhost/host, which shows what any user may read of this machine's files: on or off
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    #[serde(default)]
+    pub host_image: HostImage,
 }
 
 /// `rekindle down`.
@@ -437,6 +442,9 @@ pub struct ImageRm {
     /// The image by name or id; by id it goes with all its names
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
+    /// Also of an image that containers use: its names go now, its files when nothing uses them
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub data_dir: DataDir,
 }
@@ -446,6 +454,9 @@ pub struct ImageRm {
 pub struct ImageLoad {
     /// The archive or the layout folder
     pub file: PathBuf,
+    /// Let the image go like a pulled one when the disk fills; otherwise it stays, as no registry may have it
+    #[arg(long)]
+    pub evictable: bool,
     #[command(flatten)]
     pub data_dir: DataDir,
 }

@@ -312,6 +312,7 @@ impl PodCore {
                 Event::DeleteRequested { .. }
                 | Event::NodeStops { .. }
                 | Event::RestartRequested(_)
+                | Event::RestartImpossible { .. }
                 | Event::ContainerExited { .. }
                 | Event::SandboxDied { .. }
                 | Event::Eviction(_) => early.push(event),
@@ -323,6 +324,9 @@ impl PodCore {
             Event::DeleteRequested { grace } => self.delete_requested(grace),
             Event::NodeStops { grace } => self.node_stops(grace),
             Event::RestartRequested(request) => self.restart_requested(request),
+            Event::RestartImpossible { request, problem } => {
+                self.restart_impossible(request, &problem);
+            }
             Event::ActionResult { id, result } => self.answered(id, result),
             Event::ContainerExited { key, made, exit } => self.container_exited(&key, made, exit),
             Event::SandboxDied { attempt } => self.sandbox_died(attempt),

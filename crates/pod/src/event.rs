@@ -31,6 +31,13 @@ pub enum Event {
     },
     /// Somebody asks for a restart in place.
     RestartRequested(RestartRequest),
+    /// Somebody asks for a restart in place, and an image of [`PodCore::images_before_restart`](crate::PodCore) cannot be had.
+    RestartImpossible {
+        /// What is asked for.
+        request: RestartRequest,
+        /// Which image, and why.
+        problem: String,
+    },
     /// An action was carried out, or was not.
     ActionResult {
         /// Which action.

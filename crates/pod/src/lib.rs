@@ -28,7 +28,7 @@
 //! | probes, and the way to `started` | `health`, `probe`, `probing` |
 //! | postStart and preStop | `hooks` |
 //! | ephemeral containers | `ephemeral` |
-//! | restarts on request | `restart` |
+//! | restarts on request | `restart`, `restart_images` |
 //! | resources that change in place | `resize` |
 //! | what a node has given to its pods | [`room`] |
 //! | restart policies and rules | `rekindle_types::restart_rules`, `restart_all` |
@@ -65,6 +65,7 @@ mod recovery;
 mod resize;
 mod restart;
 mod restart_all;
+mod restart_images;
 pub mod room;
 mod sandbox;
 mod sequence;
@@ -92,6 +93,7 @@ pub use event::{
 pub use journal::Journal;
 pub use key::{ActionId, ContainerKey};
 pub use loss::Loss;
+pub use restart_images::NeededImage;
 pub use status_write::{StatusPatch, StatusWrite};
 pub use texts::{TERMINATED, failed_mount, go_duration};
 pub use update::concerns_core;

@@ -67,8 +67,19 @@ impl PodCore {
         self.status_changed = true;
     }
 
+    /// Whether a request was taken up before.
+    pub(crate) fn knows_restart(&self, id: &str) -> bool {
+        let is_current = self.restart.as_ref().is_some_and(|restart| match &restart.cause {
+            RestartCause::Asked { request } => request.id == id,
+            RestartCause::Rule { .. } => false,
+        });
+        is_current
+            || self.superseded.iter().any(|restart| restart.request.id == id)
+            || self.recent_restarts.iter().any(|result| result.id == id)
+    }
+
     /// Tells once more how a request goes that is known already.
-    fn repeat_report(&mut self, id: &str) -> bool {
+    pub(crate) fn repeat_report(&mut self, id: &str) -> bool {
         let current = self.restart.as_ref().and_then(|restart| match &restart.cause {
             RestartCause::Asked { request } if request.id == id => {
                 Some((doing_now(request, &restart.stage), restart.since))
@@ -90,7 +101,7 @@ impl PodCore {
     }
 
     /// Why a request cannot be carried out.
-    fn refusal(&self, request: &RestartRequest) -> Option<String> {
+    pub(crate) fn refusal(&self, request: &RestartRequest) -> Option<String> {
         let pod = self.pod_name();
         match request.rung {
             Rung::Container | Rung::Containers | Rung::Pod => {}

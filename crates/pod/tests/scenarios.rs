@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_pod::{
     Action, ActionErrorKind, Config, ContainerSeenState, Event, Eviction, EvictionCause,
-    ResourceDecision, RestartRequest, Series,
+    NeededImage, ResourceDecision, RestartRequest, Series,
 };
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ContainerName, ExitStatus, TickDuration};
@@ -317,6 +317,10 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             world.debug(words.word(1), words.value("target"), words.value("volume"));
         }
         "restart" => world.tell(Event::RestartRequested(request(words))),
+        "restart-impossible" => world.tell(Event::RestartImpossible {
+            request: request(words),
+            problem: "image demo:1 of container web: no registry has it".to_owned(),
+        }),
         "sandbox-dies" => world.sandbox_dies(match words.value("processes") {
             Some("live") => Processes::LiveOn,
             Some(_) | None => Processes::DieToo,
@@ -387,6 +391,13 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
         "status" => {
             let status = world.pod.status.clone().unwrap_or_default();
             return digest::full_status(&status, START);
+        }
+        // what the driver makes sure of before it hands in this restart
+        "images-before" => {
+            let needed = world.core.images_before_restart(&request(words));
+            let line =
+                |one: NeededImage| format!("{} {} {:?}", one.container, one.image, one.policy);
+            return needed.into_iter().map(line).collect();
         }
         "runtime" => {
             let running: Vec<String> = world.runtime.running_names().into_iter().collect();

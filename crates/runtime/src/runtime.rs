@@ -1,9 +1,10 @@
 //! The CRI-shaped trait that a node agent drives. Ours (the shim per pod) implements it; a CRI client will, too.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
-use rekindle_types::{ContainerUser, Exit, Notice, SandboxAttempt, Tick};
+use rekindle_types::{ContainerUser, Exit, Notice, PodRef, SandboxAttempt, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RuntimeError;
@@ -269,9 +270,14 @@ pub enum ImageUse {
     ByContainers,
     /// It is part of the program.
     BuiltIn,
+    /// Nothing uses it, but it was loaded by hand: no registry may have it.
+    Pinned,
     /// Nothing does.
     Unused,
 }
+
+/// The images that containers were made from, or mount, by id, with the pods of those containers.
+pub type ImagesInUse = BTreeMap<String, BTreeSet<PodRef>>;
 
 /// How full the file system of the images is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use rekindle_runtime::*;
 use world::World;
+use world::machine::{CLOSED, Machine, SECRET, attempts};
 
 /// What a container sees of its own, and then it waits.
 const SHOW: &str = "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp|Seccomp_filters):' /proc/self/status; \
@@ -136,4 +137,21 @@ fn a_container_that_runs_once_gets_none() {
     root_ahead(shim, &those_of(&[once, process]));
     let held = held(shim);
     assert_eq!(held.len(), 4, "the host's, two containers', and one that is ready: {held:?}");
+}
+
+#[test]
+fn a_root_made_ahead_shows_no_more_of_the_machine_than_another_one() {
+    let world = World::new();
+    let sandbox = world::sandbox_spec(world.sandbox());
+    let shim = world.block(world.rt().run_sandbox(&sandbox)).unwrap().pid;
+    let (process, _) = start(&world, &spec(&world, 0));
+    let ready = root_ahead(shim, &those_of(&[process]));
+    end(&world, &spec(&world, 0));
+    let again = spec(&world, 1);
+    assert_eq!(mounts_of(start(&world, &again).0).name, ready);
+    for name in CLOSED {
+        let machine = Machine::new();
+        let (_, said) = world.exec(&again.key, &attempts(&machine.path(name)));
+        assert!(!said.contains(SECRET), "{name}: {said}");
+    }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use comfy_table::{Table, presets};
+use rekindle_runtime::image::{ImageError, Removal, Retention};
 
 use crate::args::{ImageList, ImageLoad, ImageRm};
 use crate::engine::images::EngineDir;
@@ -12,8 +13,9 @@ use crate::output;
 /// `rekindle image load FILE`.
 pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
     let images = EngineDir::new(&args.data_dir.data_dir).images()?;
-    let loaded =
-        images.load(&args.file).with_context(|| format!("load {}", args.file.display()))?;
+    let retention = if args.evictable { Retention::Evictable } else { Retention::Pinned };
+    let loaded = images.load(&args.file, retention);
+    let loaded = loaded.with_context(|| format!("load {}", args.file.display()))?;
     for image in loaded {
         for note in &image.notes {
             output::note(format!("note: {note}"));
@@ -32,9 +34,14 @@ pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
 pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
     let images = EngineDir::new(&args.data_dir.data_dir).images()?;
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["IMAGE", "ID", "BYTES"]);
+    table.load_preset(presets::NOTHING).set_header(["IMAGE", "ID", "BYTES", "PINNED"]);
     for image in images.list().context("list the images")? {
-        table.add_row([image.reference, image.id, image.size_bytes.to_string()]);
+        let pinned = match image.retention {
+            Retention::Pinned => "yes",
+            Retention::Evictable => "no",
+        };
+        let info = image.info;
+        table.add_row([info.reference, info.id, info.size_bytes.to_string(), pinned.to_owned()]);
     }
     output::print(&format!("{table}\n"))?;
     Ok(ExitCode::SUCCESS)
@@ -44,9 +51,20 @@ pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
 pub fn remove(args: &ImageRm) -> anyhow::Result<ExitCode> {
     let engine = EngineDir::new(&args.data_dir.data_dir);
     let images = engine.images()?;
+    let removal = if args.force { Removal::Forced } else { Removal::OfUnused };
     for image in &args.images {
-        images.remove(image, || engine.images_in_use())?;
+        images.remove(image, removal, || engine.images_in_use()).map_err(advised)?;
         output::tell(format!("removed {image}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// With what can be done about an image that is in use.
+fn advised(error: ImageError) -> anyhow::Error {
+    match error {
+        ImageError::InUse { .. } => anyhow::anyhow!(
+            "{error}: delete these pods first, or give --force: then its names go now, and its files when nothing uses them"
+        ),
+        error => error.into(),
+    }
 }

@@ -1,13 +1,13 @@
 //! The images of an engine: one store in its data directory, for all its nodes.
 
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use rekindle_runtime::embedded::{ImageUsers, images_in_use};
-use rekindle_runtime::image::{Builtins, ImageStore};
+use rekindle_runtime::ImagesInUse;
+use rekindle_runtime::embedded::{ImageUsers, images_in_use, join_in_use};
+use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
 
 use super::data_dir::RUN_ROOT;
 
@@ -34,24 +34,24 @@ impl EngineDir {
         self.0.join("nodes")
     }
 
-    /// The image store, for containers: `localhost/host` does not show them what is the engines'.
-    pub fn open_images(&self) -> anyhow::Result<ImageStore> {
-        self.open(vec![self.0.clone(), RUN_ROOT.into()])
+    /// The image store, for containers: `localhost/host` does not show them what is the engine's.
+    pub fn open_images(&self, host_image: HostImage) -> anyhow::Result<ImageStore> {
+        self.open(vec![self.0.clone(), RUN_ROOT.into()], host_image)
     }
 
     /// The image store, for looking after it.
     pub fn images(&self) -> anyhow::Result<ImageStore> {
-        self.open(Vec::new())
+        self.open(Vec::new(), HostImage::On)
     }
 
-    fn open(&self, engine_dirs: Vec<PathBuf>) -> anyhow::Result<ImageStore> {
-        let builtins =
-            Builtins { engine_dirs, host_write_limit_bytes: HOST_IMAGE_WRITES_MAX_BYTES };
+    fn open(&self, engine_dirs: Vec<PathBuf>, host_image: HostImage) -> anyhow::Result<ImageStore> {
+        let host_write_limit_bytes = HOST_IMAGE_WRITES_MAX_BYTES;
+        let builtins = Builtins { engine_dirs, host_write_limit_bytes, host_image };
         ImageStore::open(&self.0.join("images"), builtins).context("open the image store")
     }
 
     /// The images that containers of any node were made from.
-    pub fn images_in_use(&self) -> std::io::Result<BTreeSet<String>> {
+    pub fn images_in_use(&self) -> std::io::Result<ImagesInUse> {
         in_use(self.runtimes()?)
     }
 
@@ -81,10 +81,10 @@ impl EngineDir {
     }
 }
 
-fn in_use(runtimes: impl IntoIterator<Item = PathBuf>) -> std::io::Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
+fn in_use(runtimes: impl IntoIterator<Item = PathBuf>) -> std::io::Result<ImagesInUse> {
+    let mut found = ImagesInUse::new();
     for runtime in runtimes {
-        found.extend(images_in_use(&runtime)?);
+        join_in_use(&mut found, images_in_use(&runtime)?);
     }
     Ok(found)
 }

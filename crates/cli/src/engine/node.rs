@@ -10,6 +10,7 @@ use rekindle_api::http::{Clock, SystemClock};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, Config, Duty, Handle, Node, NodeSettings};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
+use rekindle_runtime::image::HostImage;
 use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_types::TickDuration;
 
@@ -120,21 +121,30 @@ pub async fn start(
     Node::start(config, start.client, runtime, network).await.context("start the node")
 }
 
+/// Where a runtime has images from, beside what was loaded.
+#[derive(Debug, Default)]
+pub struct ImageSources {
+    /// How registries are asked.
+    pub registries: RegistrySettings,
+    /// Whether containers may have the machine's own files.
+    pub host_image: HostImage,
+}
+
 /// The container runtime of a data directory, on the images of its engine.
 pub async fn open_runtime(
     data_dir: &DataDir,
     engine: &EngineDir,
     clock: Clock,
-    registries: RegistrySettings,
+    sources: ImageSources,
 ) -> anyhow::Result<EmbeddedRuntime> {
     let folder = images::runtime_dir(data_dir.path());
     EmbeddedRuntime::open(embedded::Config {
         run_dir: data_dir.run_dir()?,
         engine_id: data_dir.engine_id().to_owned(),
-        images: Arc::new(engine.open_images()?),
+        images: Arc::new(engine.open_images(sources.host_image)?),
         other_users: engine.users_beside(&folder),
         data_dir: folder,
-        registries,
+        registries: sources.registries,
         clock,
     })
     .await

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::data_dir::DataDir;
 use super::images::EngineDir;
-use super::node::{Errand, NodeStart, Service};
+use super::node::{Errand, ImageSources, NodeStart, Service};
 use super::phase::Phases;
 use super::pod_api::PodApi;
 use super::serving::Serving;
@@ -54,9 +54,10 @@ impl OwnNode {
         let addresses = pod_api.addresses;
         let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;
         let registries = node::registry_settings(&args.registries);
+        let sources = ImageSources { registries, host_image: args.node.host_image };
         let engine_dir = EngineDir::new(data_dir.path());
         let clock = api.clock;
-        let runtime = node::open_runtime(data_dir, &engine_dir, clock.shared(), registries).await;
+        let runtime = node::open_runtime(data_dir, &engine_dir, clock.shared(), sources).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(data_dir)?;
         let service = Service { settings: node_settings, api: addresses, cluster_dns, static_pods };

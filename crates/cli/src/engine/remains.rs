@@ -7,14 +7,13 @@ use anyhow::Context;
 use rekindle_api::http::NoLogs;
 use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
-use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_types::PodRef;
 use rustix::process::Signal;
 
 use super::data_dir::DataDir;
 use super::images::EngineDir;
 use super::network;
-use super::node::{self, Errand, NodeStart};
+use super::node::{self, Errand, ImageSources, NodeStart};
 use super::opened::Opened;
 use super::settings::Settings;
 use crate::nodes::{Folder, FurtherNode, end_left};
@@ -25,8 +24,8 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
     let api = Opened::open(&data_dir, Arc::new(NoLogs))?;
     let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());
-    let registries = RegistrySettings::default();
-    let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), registries).await?;
+    let sources = ImageSources::default();
+    let runtime = node::open_runtime(&data_dir, &engine_dir, clock.shared(), sources).await?;
     let runtime = Arc::new(runtime);
     let found = runtime.snapshot().await.context("look for pods that were left running")?;
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();

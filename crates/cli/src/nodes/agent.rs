@@ -24,7 +24,7 @@ use crate::client;
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::EngineDir;
 use crate::engine::logs::LogSource;
-use crate::engine::node::{self, Errand, NodeStart, Service, registry_settings};
+use crate::engine::node::{self, Errand, ImageSources, NodeStart, Service, registry_settings};
 use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
 use crate::engine::{EndSignals, Ending, network, node_config};
@@ -77,7 +77,8 @@ impl Agent {
         let network = Arc::new(network);
         let engine = EngineDir::new(&common.engine_dir);
         let registries = registry_settings(&common.registries);
-        let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), registries).await?;
+        let sources = ImageSources { registries, host_image: common.node.host_image };
+        let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), sources).await?;
         let runtime = Arc::new(runtime);
         let service = Service {
             settings: node_config::read(&common.node)?,

@@ -7,7 +7,6 @@ use kube::Client;
 use rekindle_api::http::SystemClock;
 use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
-use rekindle_runtime::image::registry::RegistrySettings;
 use rekindle_types::{PodRef, TickDuration};
 use rustix::process::Signal;
 
@@ -16,7 +15,7 @@ use crate::engine::Ending;
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::engine::network;
-use crate::engine::node::{self, Errand, NodeStart};
+use crate::engine::node::{self, Errand, ImageSources, NodeStart};
 
 /// Ends all agents, and their pods or not. What an agent that died had left is ended, too. What goes wrong with one is told in
 /// the log, and the others are ended all the same.
@@ -73,8 +72,8 @@ pub async fn end_left(
     let network =
         network::join(&common.bridge, common.subnet, node.file.guest(), &data_dir).await?;
     let network = Arc::new(network);
-    let registries = RegistrySettings::default();
-    let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), registries).await?;
+    let sources = ImageSources::default();
+    let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), sources).await?;
     let runtime = Arc::new(runtime);
     let found = runtime.snapshot().await.context("look for pods that were left running")?;
     let start = NodeStart {

@@ -1,4 +1,6 @@
 //! Images from a real registry: pods that pull with their secrets, and the `rekindle image` commands.
+
+use crate::support::archive::Image;
 use crate::support::registry::{Access, PASSWORD, Registry};
 use crate::support::{Engine, TIMEOUT, rekindle, text};
 
@@ -123,8 +125,47 @@ fn an_image_that_a_container_was_made_from_is_not_removed() {
     engine.apply(&pod("app", &image, ""));
     engine.wait_ready("app");
     let refused = engine.rekindle(&["image", "rm", &image]);
-    assert!(text(&refused.stderr).contains("is used by a container"), "{}", text(&refused.stderr));
+    let told = text(&refused.stderr);
+    assert!(told.contains("is used by containers of pod default/app"), "{told}");
+    assert!(told.contains("--force"), "{told}");
+    // by force its name goes, and what runs goes on
+    let forced = engine.rekindle(&["image", "rm", "--force", &image]);
+    assert!(forced.status.success(), "{}", text(&forced.stderr));
+    assert!(!text(&engine.rekindle(&["image", "list"]).stdout).contains(&image));
+    engine.kubectl(&["exec", "app", "--", "/bin/sh", "-c", "true"]);
     engine.kubectl(&["delete", "pod", "app", TIMEOUT]);
-    let removed = engine.rekindle(&["image", "rm", &image]);
-    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    let absent = engine.rekindle(&["image", "rm", &image]);
+    assert!(text(&absent.stderr).contains("is not present"), "{}", text(&absent.stderr));
+}
+
+/// A machine that nobody may look at through an image says so, and what to do.
+#[test]
+fn an_engine_without_the_host_image_refuses_it_by_name() {
+    let engine = Engine::start_with(&["--host-image=off"]);
+    engine.apply(&pod("looks", "localhost/host", ""));
+    engine.wait_for_event("looks", "Failed", "the engine was started with --host-image=off");
+    let waiting = ".status.containerStatuses[0].state.waiting.reason";
+    engine.wait_for("pod/looks", waiting, "ImagePullBackOff");
+}
+
+/// What no registry may have is pinned, and stays so for whoever looks later.
+#[test]
+fn a_loaded_image_is_listed_as_pinned_unless_it_may_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = dir.path().join("docker.tar");
+    let config = serde_json::json!({"Entrypoint": ["/usr/bin/cat"]});
+    let image = Image::new(None, &[("greeting", "hello")], &config);
+    image.write_docker_archive(&archive, "example.test/app:1");
+    let run = |arguments: &[&str]| {
+        let output = rekindle().args(arguments).arg("--data-dir").arg(dir.path()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let archive = archive.to_str().unwrap();
+    for (flags, pinned) in [(&[][..], "yes"), (&["--evictable"], "no")] {
+        run(&[&["image", "load", archive], flags].concat());
+        let list = run(&["image", "list"]);
+        let line = list.lines().find(|line| line.contains("example.test/app:1")).unwrap();
+        assert!(line.trim_end().ends_with(pinned), "{line}");
+    }
 }

@@ -58,6 +58,38 @@ pub(crate) struct Plan {
     pub(crate) remove: Vec<String>,
     /// Bytes of these.
     pub(crate) eligible_bytes: u64,
+    /// What would go if it had not been loaded by hand.
+    pub(crate) pinned: Pinned,
+}
+
+/// Images that nothing uses, and that stay all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pinned {
+    /// How many.
+    pub(crate) count: usize,
+    /// Bytes of them all.
+    pub(crate) bytes: u64,
+}
+
+impl Pinned {
+    fn among(images: &[ImageOnDisk]) -> Self {
+        let pinned = images.iter().filter(|image| image.usage == ImageUse::Pinned);
+        pinned.fold(Self::default(), |all, image| Self {
+            count: all.count + 1,
+            bytes: all.bytes.saturating_add(image.size_bytes),
+        })
+    }
+
+    /// What is told when the disk stays full, if they are a reason.
+    pub(crate) fn told(self) -> Option<String> {
+        let Self { count, bytes } = self;
+        (count > 0).then(|| {
+            format!(
+                "{count} unused images of {bytes} bytes were loaded by hand and are kept, as no registry may have them: \
+                 remove them with `rekindle image rm`, or load them with --evictable."
+            )
+        })
+    }
 }
 
 impl Records {
@@ -79,7 +111,7 @@ impl Records {
             }
             match image.usage {
                 ImageUse::ByContainers => record.last_used = now,
-                ImageUse::BuiltIn | ImageUse::Unused => {}
+                ImageUse::BuiltIn | ImageUse::Pinned | ImageUse::Unused => {}
             }
             known.insert(image.id.clone(), record);
         }
@@ -102,7 +134,8 @@ impl Records {
             .filter(|(record, image)| may_go(now, policy, record, image))
             .collect();
         candidates.sort_by_key(|(record, image)| (record.last_used, record.first_seen, &image.id));
-        let mut plan = Plan { wanted_bytes, ..Plan::default() };
+        let pinned = Pinned::among(images);
+        let mut plan = Plan { wanted_bytes, pinned, ..Plan::default() };
         for (_, image) in candidates {
             if plan.eligible_bytes >= wanted_bytes {
                 break;
@@ -134,7 +167,7 @@ fn wanted(policy: &ImageGcPolicy, disk: ImageFileSystem) -> u64 {
 fn may_go(now: Tick, policy: &ImageGcPolicy, record: &Record, image: &ImageOnDisk) -> bool {
     let unused = match image.usage {
         ImageUse::Unused => true,
-        ImageUse::ByContainers | ImageUse::BuiltIn => false,
+        ImageUse::ByContainers | ImageUse::BuiltIn | ImageUse::Pinned => false,
     };
     unused
         && now.since(record.first_seen) >= policy.min_age
@@ -202,6 +235,21 @@ mod tests {
         records.observe(at(300), &images, &BTreeMap::new());
         assert_eq!(removed(&records, at(300), 100, &images), ["never", "older", "old"]);
         assert_eq!(removed(&records, at(300), 86, &images).len(), 3, "and no more can go");
+    }
+
+    /// No registry may have it: a machine without one could not get it back.
+    #[test]
+    fn what_was_loaded_by_hand_stays_and_is_told_of() {
+        let images = [image("loaded", 30, ImageUse::Pinned), image("pulled", 1, ImageUse::Unused)];
+        let mut records = Records::default();
+        records.observe(at(0), &images, &BTreeMap::new());
+        let policy = ImageGcPolicy::default().with_nothing_kept();
+        let plan = records.plan(at(300), &policy, disk(100), &images);
+        assert_eq!(plan.remove, ["pulled"]);
+        assert_eq!(plan.pinned, Pinned { count: 1, bytes: 30 * GB });
+        let told = plan.pinned.told().unwrap();
+        assert!(told.starts_with("1 unused images of 32212254720 bytes were loaded"), "{told}");
+        assert_eq!(Pinned::default().told(), None);
     }
 
     #[test]

@@ -124,12 +124,17 @@ async fn look<R: Runtime, N: PodNetwork>(
             let disk = node.runtime.image_file_system().await?;
             let plan = records.plan(now, policy, disk, &images);
             let freed_bytes = remove(node, &images, &plan).await;
-            complain(node, plan.wanted_bytes, freed_bytes);
+            complain(node, &plan, freed_bytes);
         }
         Then::RemoveUnused => {
             let disk = node.runtime.image_file_system().await?;
             let plan = records.plan(now, &policy.with_nothing_kept(), disk, &images);
-            remove(node, &images, &plan).await;
+            // pods are evicted next: whoever looks for the reason finds the images that stay
+            if remove(node, &images, &plan).await == 0
+                && let Some(told) = plan.pinned.told()
+            {
+                tell_of_full_disk(node, told);
+            }
         }
     }
     Ok(())
@@ -168,16 +173,22 @@ async fn remove<R: Runtime, N: PodNetwork>(
     freed_bytes
 }
 
-/// Says that less could be removed than was wanted, if so.
-fn complain<R, N>(node: &NodeContext<R, N>, wanted: u64, freed_bytes: u64) {
+/// Says that less could be removed than was wanted, if so, and which images are kept nevertheless.
+fn complain<R, N>(node: &NodeContext<R, N>, plan: &Plan, freed_bytes: u64) {
+    let wanted = plan.wanted_bytes;
     if freed_bytes < wanted {
+        let pinned = plan.pinned.told().map(|told| format!(" {told}")).unwrap_or_default();
         let message = format!(
             "Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only found \
-             {freed_bytes} bytes eligible to free."
+             {freed_bytes} bytes eligible to free.{pinned}"
         );
-        let about = node.object_reference();
-        node.recorder.record(about, Severity::Warning, event::FREE_DISK_SPACE_FAILED, message);
+        tell_of_full_disk(node, message);
     }
+}
+
+fn tell_of_full_disk<R, N>(node: &NodeContext<R, N>, message: String) {
+    let about = node.object_reference();
+    node.recorder.record(about, Severity::Warning, event::FREE_DISK_SPACE_FAILED, message);
 }
 
 /// The largest images, each with some of its names.

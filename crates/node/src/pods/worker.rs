@@ -48,6 +48,8 @@ use crate::tokens::{Found, PodTokens};
 
 /// How long to wait before a journal that could not be written (disk full) is tried again. Nothing else is begun meanwhile.
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
+/// What a pod is told of a panic.
+const FAILED_INSIDE: &str = "the node agent panicked; its log has the cause";
 /// Grace of a pod that gives none.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
@@ -94,6 +96,8 @@ pub(crate) struct Worker<R, N> {
     updates: watch::Receiver<Arc<Pod>>,
     inbox: mpsc::UnboundedReceiver<Input>,
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<Outcome, ActionError>)>>,
+    /// Restarts that were asked for, and whose images are being made sure of.
+    image_checks: FuturesUnordered<BoxFuture<'static, (RestartRequest, Result<(), String>)>>,
     /// Those under way whose end brings the containers on.
     leading_on: BTreeSet<ActionId>,
     journal: JournalFile,
@@ -201,6 +205,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             updates,
             inbox,
             under_way: FuturesUnordered::new(),
+            image_checks: FuturesUnordered::new(),
             leading_on: BTreeSet::new(),
             journal,
             journal_sync: BackgroundSync::default(),
@@ -269,6 +274,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 },
                 Some((id, result)) = self.under_way.next(), if !self.under_way.is_empty() => {
                     self.answered(id, result);
+                }
+                Some((request, checked)) = self.image_checks.next(), if !self.image_checks.is_empty() => {
+                    self.images_checked(request, checked);
                 }
                 Ok(()) = self.updates.changed() => self.updated(),
                 () = self.objects_changed.notified() => self.update_payloads(),
@@ -365,7 +373,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             };
             let result = performed.unwrap_or_else(|_| {
                 // the panic hook has told where; the pod retries, and no other pod is touched
-                let message = "the node agent panicked; its log has the cause".to_owned();
+                let message = FAILED_INSIDE.to_owned();
                 Err(ActionError { kind: ActionErrorKind::Other, message })
             });
             (id, result)
@@ -494,8 +502,27 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         if is_settled(restart) {
             self.restarts.forget(&request.id);
         } else if self.restarts.register(&request.id, restart.clone()) {
-            self.handle(Event::RestartRequested(request));
+            self.begin_restart(request);
         }
+    }
+
+    /// What runs is ended when the images are there that it starts from again: nearly always they are, and nothing is waited for.
+    fn begin_restart(&mut self, request: RestartRequest) {
+        let needed = self.core.images_before_restart(&request);
+        let check = AssertUnwindSafe(self.actions().have_images(needed)).catch_unwind();
+        self.image_checks.push(Box::pin(async move {
+            (request, check.await.unwrap_or_else(|_| Err(FAILED_INSIDE.to_owned())))
+        }));
+        if let Some(Some((request, checked))) = self.image_checks.next().now_or_never() {
+            self.images_checked(request, checked);
+        }
+    }
+
+    fn images_checked(&mut self, request: RestartRequest, checked: Result<(), String>) {
+        self.handle(match checked {
+            Ok(()) => Event::RestartRequested(request),
+            Err(problem) => Event::RestartImpossible { request, problem },
+        });
     }
 
     /// The object changed in the API.

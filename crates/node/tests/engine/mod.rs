@@ -23,7 +23,7 @@ use rekindle_net::{Forwarding, Network, SubnetChoice};
 use rekindle_node::{Clock, Config, Handle, Node, StopMode};
 use rekindle_runtime::Runtime;
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
-use rekindle_runtime::image::{Builtins, ImageStore};
+use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Limits, Store};
 use rekindle_types::Tick;
@@ -88,6 +88,7 @@ impl Engine {
         let builtins = Builtins {
             engine_dirs: vec![self.folder.path().to_owned()],
             host_write_limit_bytes: 64 << 20,
+            host_image: HostImage::On,
         };
         embedded::Config {
             data_dir: self.path("runtime"),

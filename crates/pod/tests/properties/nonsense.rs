@@ -43,6 +43,19 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
                 })
             }
         ),
+        (0u8..9, rung()).prop_map(|(id, rung)| Event::RestartImpossible {
+            request: RestartRequest {
+                id: format!("id{id}"),
+                name: format!("restart-{id}"),
+                rung,
+                container: None,
+                refresh: Vec::new(),
+                grace: None,
+                reason: String::new(),
+                series: Series::Anew,
+            },
+            problem: "no image".to_owned(),
+        }),
         (0u64..40).prop_map(|secs| Event::DeleteRequested { grace: TickDuration::from_secs(secs) }),
         (0u64..40).prop_map(|secs| Event::NodeStops { grace: TickDuration::from_secs(secs) }),
     ];

@@ -222,7 +222,7 @@ fn volume_images(shared: &Shared, spec: &ContainerSpec) -> Result<VolumeImages, 
         let MountSource::Image(name) = &mount.source else { continue };
         let image = resolve(shared, name)?;
         // it is the host's own root file system, of which a container must not see all
-        if !image.rootfs.mask.is_empty() {
+        if image.rootfs.public_dir.is_some() {
             let problem = format!("the built-in image {name:?} cannot be a volume");
             return Err(RuntimeError::Config { key: spec.key.clone(), problem });
         }

@@ -1,32 +1,40 @@
 //! Which images containers were made from, as the records on disk say: true for every process that looks.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use super::records::Records;
+use crate::runtime::ImagesInUse;
 
-/// The ids of the images of all containers, and of the volumes that they mount, that stand beneath the runtime's data folder, running or not. A folder that is
-/// not there holds none.
-pub fn images_in_use(data_dir: &Path) -> io::Result<BTreeSet<String>> {
+/// The images of all containers, and of the volumes that they mount, that stand beneath the runtime's data folder, running or
+/// not. A folder that is not there holds none.
+pub fn images_in_use(data_dir: &Path) -> io::Result<ImagesInUse> {
     match in_use(&data_dir.join("sandboxes")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ImagesInUse::new()),
         found => found,
     }
 }
 
-pub(super) fn in_use(sandboxes: &Path) -> io::Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
+pub(super) fn in_use(sandboxes: &Path) -> io::Result<ImagesInUse> {
+    let mut found = ImagesInUse::new();
     for sandbox in fs::read_dir(sandboxes)? {
         // one that has just been moved to the trash has no records any more
         let records = Records::read(&sandbox?.path());
         for record in records.containers.into_values() {
-            found.insert(record.image_id);
-            found.extend(record.volume_images);
+            for image in record.volume_images.into_iter().chain([record.image_id]) {
+                found.entry(image).or_default().insert(record.key.sandbox.pod.clone());
+            }
         }
     }
     Ok(found)
+}
+
+/// Adds those of another runtime.
+pub fn join_in_use(all: &mut ImagesInUse, more: ImagesInUse) {
+    for (image, pods) in more {
+        all.entry(image).or_default().extend(pods);
+    }
 }
 
 #[cfg(test)]
@@ -37,7 +45,7 @@ mod tests {
     #[test]
     fn images_of_all_standing_containers_are_in_use() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(images_in_use(dir.path()).unwrap(), BTreeSet::new(), "nothing was ever run");
+        assert!(images_in_use(dir.path()).unwrap().is_empty(), "nothing was ever run");
         for (sandbox, slot, image) in [("a", "web-0", "sha256:1"), ("b", "db-3", "sha256:2")] {
             let folder = dir.path().join("sandboxes").join(sandbox);
             fs::create_dir_all(&folder).unwrap();
@@ -62,6 +70,7 @@ mod tests {
             records.add(&Line::Gone { slot: "gone-0".to_owned() }).unwrap();
         }
         let found = images_in_use(dir.path()).unwrap();
-        assert_eq!(found, ["sha256:1", "sha256:2", "sha256:3"].map(str::to_owned).into());
+        assert!(found.keys().eq(["sha256:1", "sha256:2", "sha256:3"]), "{found:?}");
+        assert_eq!(found["sha256:1"].first().unwrap().name, "p");
     }
 }

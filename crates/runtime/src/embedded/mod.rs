@@ -35,7 +35,7 @@ mod sysctls;
 mod trash;
 mod usage;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,10 +48,10 @@ use crate::blocking::run as blocking;
 use crate::error::{Cause, RuntimeError};
 use crate::exec::{ExecOutcome, StreamRequest, Streams};
 use crate::image::registry::{Puller, RegistrySettings};
-use crate::image::{ImageError, ImageStore};
+use crate::image::{ImageError, ImageStore, Removal};
 use crate::runtime::{
-    CreatedContainer, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, MadeContainer, Runtime,
-    RuntimeEvent, SandboxSnapshot, StartedContainer, StopSignal,
+    CreatedContainer, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, ImagesInUse,
+    MadeContainer, Runtime, RuntimeEvent, SandboxSnapshot, StartedContainer, StopSignal,
 };
 use crate::spec::{
     Change, ContainerKey, ContainerSpec, Resources, SandboxInfo, SandboxKey, SandboxMemory,
@@ -59,7 +59,7 @@ use crate::spec::{
 };
 use crate::usage::{LayerUsage, RuntimeUsage};
 
-pub use images::images_in_use;
+pub use images::{images_in_use, join_in_use};
 
 use cgroup::Cgroups;
 use clearing::Clearing;
@@ -91,11 +91,11 @@ pub struct Config {
 
 /// Which of an image store's images are used by others than the runtime itself: answers the ids of images that containers were
 /// made from.
-pub type ImageUsers = Arc<dyn Fn() -> std::io::Result<BTreeSet<String>> + Send + Sync>;
+pub type ImageUsers = Arc<dyn Fn() -> std::io::Result<ImagesInUse> + Send + Sync>;
 
 /// For a store that only one runtime uses.
 pub fn nobody_else() -> ImageUsers {
-    Arc::new(|| Ok(BTreeSet::new()))
+    Arc::new(|| Ok(ImagesInUse::new()))
 }
 
 /// Runs containers through shims of its own. Cheap to share behind an `Arc`.
@@ -200,9 +200,9 @@ impl Shared {
     }
 
     /// The images that containers were made from, here and elsewhere.
-    fn images_in_use(&self) -> std::io::Result<BTreeSet<String>> {
+    fn images_in_use(&self) -> std::io::Result<ImagesInUse> {
         let mut in_use = images::in_use(&self.layout.sandboxes())?;
-        in_use.extend((self.other_users)()?);
+        images::join_in_use(&mut in_use, (self.other_users)()?);
         Ok(in_use)
     }
 
@@ -385,9 +385,11 @@ impl Runtime for EmbeddedRuntime {
 
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
         let (shared, id) = (self.shared.clone(), id.to_owned());
-        blocking(move || match shared.images.remove(&id, || shared.images_in_use()) {
-            Err(ImageError::NotFound { .. }) | Ok(()) => Ok(()),
-            Err(error) => Err(error.to_runtime(&id)),
+        blocking(move || {
+            match shared.images.remove(&id, Removal::OfUnused, || shared.images_in_use()) {
+                Err(ImageError::NotFound { .. }) | Ok(()) => Ok(()),
+                Err(error) => Err(error.to_runtime(&id)),
+            }
         })
         .await
     }

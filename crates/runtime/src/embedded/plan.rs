@@ -80,6 +80,7 @@ pub(crate) fn container(
         slot: place.slot.to_owned(),
         root: RootPlan {
             lower_dirs: texts(&image.rootfs.lower_dirs)?,
+            public_dir: image.rootfs.public_dir.as_deref().map(text).transpose()?,
             mount_point: text(place.mount_point)?,
             upper: match image.rootfs.upper {
                 UpperKind::Directory => Upper::Directory { dir: text(place.dir)? },

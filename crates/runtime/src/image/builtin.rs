@@ -1,10 +1,10 @@
-//! The built-in image `localhost/host`: the machine's own root file system, seen read-only under a private writable layer.
-//! For tools, demos and tests, not for untrusted pods: what root may read on the host and is not masked can be read.
+//! The built-in image `localhost/host`: what anybody may read of the machine's own root file system, under a private writable
+//! layer. For tools, demos and tests. The shim shows it (docs/adr/0044); whatever a container may do, a file that is closed to
+//! other users on the machine stays closed to it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Builtins, ImageConfig, ResolvedImage, Rootfs, UpperKind};
+use super::{Builtins, HostImage, ImageConfig, ImageError, ResolvedImage, Rootfs, UpperKind};
 use crate::image::digest::sha256_id;
 
 /// The name behind `localhost/host` in its full form.
@@ -12,28 +12,31 @@ pub(crate) const HOST: &str = "localhost/host:latest";
 /// The name behind `localhost/demo` in its full form.
 pub(crate) const DEMO: &str = "localhost/demo:latest";
 
-/// Secrets that live at fixed places on a machine.
-const SECRETS: [&str; 14] = [
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/ssl/private",
-    "/etc/kubernetes",
-    "/etc/rancher",
-    "/root/.ssh",
-    "/root/.kube",
-    "/root/.docker",
-    "/root/.gnupg",
-    "/root/.aws",
-    "/root/.netrc",
-    "/var/lib/kubelet",
-];
-/// Secrets below each folder of /home.
-const HOME_SECRETS: [&str; 6] = [".ssh", ".kube", ".docker", ".gnupg", ".aws", ".netrc"];
+/// What the image shows.
+const ROOT: &str = "/";
+/// Of overlayfs, as statfs(2) tells it.
+const OVERLAYFS_MAGIC: u64 = 0x794c_7630;
 
-/// `localhost/host` as it is now.
-pub(crate) fn host(builtins: &Builtins) -> ResolvedImage {
+/// `localhost/host` as it is now, or why it cannot be had on this machine.
+pub(crate) fn host(builtins: &Builtins) -> Result<ResolvedImage, ImageError> {
+    let refused = |problem| Err(ImageError::HostImage { problem });
+    match builtins.host_image {
+        HostImage::Off => refused(OFF),
+        HostImage::On if is_overlay(Path::new(ROOT)) => refused(STACKED),
+        HostImage::On => Ok(resolved(builtins)),
+    }
+}
+
+const OFF: &str = "the engine was started with --host-image=off: use another image, or start it with --host-image=on";
+const STACKED: &str = "the root of this machine is an overlay itself, as in a container or a live system, and the kernel stacks \
+    too few to hide what is not public: use another image, such as localhost/demo";
+
+/// The kernel stacks two overlays; the image's own are two.
+fn is_overlay(dir: &Path) -> bool {
+    rustix::fs::statfs(dir).is_ok_and(|found| u64::try_from(found.f_type) == Ok(OVERLAYFS_MAGIC))
+}
+
+fn resolved(builtins: &Builtins) -> ResolvedImage {
     ResolvedImage {
         id: host_id(),
         config: ImageConfig {
@@ -49,9 +52,16 @@ pub(crate) fn host(builtins: &Builtins) -> ResolvedImage {
             volumes: Vec::new(),
         },
         rootfs: Rootfs {
-            lower_dirs: vec![PathBuf::from("/")],
+            lower_dirs: Vec::new(),
+            public_dir: Some(PathBuf::from(ROOT)),
             upper: UpperKind::Tmpfs { size_bytes: builtins.host_write_limit_bytes },
-            mask: host_mask(builtins),
+            // what is not there needs no mask, and a read-only root could not be given a place for one
+            mask: builtins
+                .engine_dirs
+                .iter()
+                .filter(|path| path.symlink_metadata().is_ok())
+                .cloned()
+                .collect(),
         },
     }
 }
@@ -61,52 +71,35 @@ pub(crate) fn host_id() -> String {
     sha256_id(b"rekindle localhost/host 1")
 }
 
-fn host_mask(builtins: &Builtins) -> Vec<PathBuf> {
-    let mut mask: Vec<PathBuf> = SECRETS.iter().map(PathBuf::from).collect();
-    mask.extend(host_keys(Path::new("/etc/ssh")));
-    for home in entries(Path::new("/home")) {
-        mask.extend(HOME_SECRETS.iter().map(|secret| home.join(secret)));
-    }
-    mask.extend(builtins.engine_dirs.iter().cloned());
-    // what is not there needs no mask, and a read-only root could not be given a place for one
-    mask.retain(|path| path.symlink_metadata().is_ok());
-    mask
-}
-
-fn host_keys(dir: &Path) -> Vec<PathBuf> {
-    let is_key = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with("_key"))
-    };
-    entries(dir).into_iter().filter(is_key).collect()
-}
-
-/// A folder's entries, in order; one that is absent or closed has none that a container could see through us.
-fn entries(dir: &Path) -> Vec<PathBuf> {
-    let Ok(listing) = fs::read_dir(dir) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn builtins(host_image: HostImage, engine_dirs: Vec<PathBuf>) -> Builtins {
+        Builtins { engine_dirs, host_write_limit_bytes: 7, host_image }
+    }
+
     #[test]
-    fn the_host_image_hides_passwords_and_the_engine() {
+    fn the_host_image_is_what_is_public_of_the_root_and_hides_the_engine() {
         let engine = tempfile::tempdir().unwrap();
-        let builtins = Builtins {
-            engine_dirs: vec![engine.path().to_owned(), "/no/such/folder".into()],
-            host_write_limit_bytes: 7,
-        };
-        let image = host(&builtins);
-        assert_eq!(image.rootfs.lower_dirs, [PathBuf::from("/")]);
+        let dirs = vec![engine.path().to_owned(), "/no/such/folder".into()];
+        let image = resolved(&builtins(HostImage::On, dirs));
+        assert_eq!(image.rootfs.public_dir, Some(PathBuf::from("/")));
+        assert!(image.rootfs.lower_dirs.is_empty(), "nothing is shown as root sees it");
         assert_eq!(image.rootfs.upper, UpperKind::Tmpfs { size_bytes: 7 });
-        assert!(image.rootfs.mask.contains(&engine.path().to_owned()));
-        assert!(!image.rootfs.mask.contains(&"/no/such/folder".into()));
-        assert_eq!(
-            image.rootfs.mask.contains(&"/etc/shadow".into()),
-            Path::new("/etc/shadow").exists()
-        );
+        assert_eq!(image.rootfs.mask, [engine.path()]);
+    }
+
+    #[test]
+    fn an_engine_without_the_host_image_says_what_to_do() {
+        let error = host(&builtins(HostImage::Off, Vec::new())).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ImageErrorKind::Pull);
+        let told = error.to_runtime("localhost/host").to_string();
+        assert!(told.contains("--host-image=off: use another image"), "{told}");
+    }
+
+    #[test]
+    fn proc_is_no_overlay() {
+        assert!(!is_overlay(Path::new("/proc")));
     }
 }

@@ -50,7 +50,12 @@ pub(super) fn resolve(store: &Path) -> Result<ResolvedImage, ImageError> {
     Ok(ResolvedImage {
         id: DIGEST.to_string(),
         config: config(),
-        rootfs: Rootfs { lower_dirs: vec![root], upper: UpperKind::Directory, mask: Vec::new() },
+        rootfs: Rootfs {
+            lower_dirs: vec![root],
+            public_dir: None,
+            upper: UpperKind::Directory,
+            mask: Vec::new(),
+        },
     })
 }
 

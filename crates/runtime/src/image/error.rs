@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rekindle_types::causes;
+use rekindle_types::{PodRef, causes};
 
 use super::registry::RegistryError;
 use crate::error::{ImageErrorKind, RuntimeError};
@@ -47,11 +47,19 @@ pub enum ImageError {
         #[source]
         source: RegistryError,
     },
-    /// A container was made from it.
-    #[error("image {image:?} is used by a container")]
+    /// Containers were made from it.
+    #[error("image {image:?} is used by containers of {}", named(pods))]
     InUse {
         /// As given.
         image: String,
+        /// Whose they are.
+        pods: Vec<PodRef>,
+    },
+    /// The machine's own files cannot be had as an image.
+    #[error("image localhost/host: {problem}")]
+    HostImage {
+        /// Why not, and what to do.
+        problem: &'static str,
     },
     /// The store's own folder does not do what it should.
     #[error("image store: {operation} {}", path.display())]
@@ -76,6 +84,7 @@ impl ImageError {
             | Self::OfThisMachine { .. }
             | Self::Pull { .. }
             | Self::InUse { .. }
+            | Self::HostImage { .. }
             | Self::Store { .. } => ImageErrorKind::Pull,
         }
     }
@@ -89,9 +98,23 @@ impl ImageError {
             Self::OfThisMachine { .. } => "not present, and names that begin with localhost/ are of this machine: no \
                                            registry has them; load it with `rekindle image load FILE`"
                 .to_owned(),
+            Self::HostImage { problem } => (*problem).to_owned(),
             Self::Pull { source, .. } => causes(source),
             Self::Archive { .. } | Self::InUse { .. } | Self::Store { .. } => causes(self),
         };
         RuntimeError::Image { image: image.to_owned(), problem, kind }
+    }
+}
+
+/// Pods that an error names at most.
+const PODS_NAMED_MAX: usize = 5;
+
+/// `pod default/web, pod default/db and 3 more`.
+fn named(pods: &[PodRef]) -> String {
+    let named: Vec<String> =
+        pods.iter().take(PODS_NAMED_MAX).map(|pod| format!("pod {pod}")).collect();
+    match pods.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
 }

@@ -37,6 +37,20 @@ pub(crate) struct StoredImage {
     pub(crate) layers: Vec<String>,
     /// Bytes of all layers, unpacked.
     pub(crate) size_bytes: u64,
+    /// Absent in what an earlier program wrote.
+    #[serde(default)]
+    pub(crate) retention: Retention,
+}
+
+/// Whether an image that nothing uses goes when the disk fills.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Retention {
+    /// It goes: a registry has it.
+    #[default]
+    Evictable,
+    /// It stays until somebody removes it (CRI: `Image.pinned`).
+    Pinned,
 }
 
 impl Default for Index {
@@ -60,7 +74,12 @@ impl Index {
     /// Adds an image or what is new about it. Its names are taken from the images that had them.
     pub(crate) fn insert(&mut self, id: &str, image: StoredImage) {
         for other in self.images.values_mut() {
+            let before = other.references.len();
             other.references.retain(|name| !image.references.contains(name));
+            if other.references.is_empty() && before > 0 {
+                // nobody can ask for it any more
+                other.retention = Retention::Evictable;
+            }
         }
         match self.images.get_mut(id) {
             Some(known) => {
@@ -78,6 +97,13 @@ impl Index {
     /// Layers that some image is made of.
     pub(crate) fn layers_in_use(&self) -> BTreeSet<&str> {
         self.images.values().flat_map(|image| &image.layers).map(String::as_str).collect()
+    }
+
+    /// Says what becomes of an image when the disk fills.
+    pub(crate) fn retain(&mut self, id: &str, retention: Retention) {
+        if let Some(image) = self.images.get_mut(id) {
+            image.retention = retention;
+        }
     }
 
     fn defect(&self) -> Option<String> {
@@ -170,7 +196,27 @@ mod tests {
             digests: BTreeSet::new(),
             layers: vec!["0".repeat(64)],
             size_bytes: 1,
+            retention: Retention::Evictable,
         }
+    }
+
+    #[test]
+    fn a_pin_lasts_as_long_as_the_image_has_a_name_and_is_absent_in_older_files() {
+        let mut index = Index::default();
+        index.insert("sha256:a", image(&["x/y:1", "x/y:2"]));
+        index.retain("sha256:a", Retention::Pinned);
+        let pin = |index: &Index| index.images["sha256:a"].retention;
+        index.insert("sha256:a", image(&["x/y:1"]));
+        assert_eq!(pin(&index), Retention::Pinned, "a pull does not take it");
+        index.insert("sha256:b", image(&["x/y:1"]));
+        assert_eq!(pin(&index), Retention::Pinned);
+        let text = serde_json::to_string(&index).unwrap();
+        assert_eq!(serde_json::from_str::<Index>(&text).unwrap(), index);
+        let older = text.replace(",\"retention\":\"pinned\"", "");
+        assert_ne!(older, text);
+        assert_eq!(pin(&serde_json::from_str(&older).unwrap()), Retention::Evictable);
+        index.insert("sha256:b", image(&["x/y:2"]));
+        assert_eq!(pin(&index), Retention::Evictable);
     }
 
     #[test]

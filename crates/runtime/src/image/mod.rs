@@ -34,8 +34,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use registry::has_registry;
 
 pub use error::ImageError;
+pub use metadata::Retention;
 pub use reference::ImageReference;
-pub use store::{Builtins, ImageStore, Loaded};
+pub use store::{Builtins, HostImage, ImageStore, ListedImage, Loaded, Removal};
 
 /// An image that is present, ready to become a container's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +72,11 @@ pub struct ImageConfig {
 /// What a container's root file system is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rootfs {
-    /// The read-only layers, top first, as overlayfs wants them. Never empty. An image of many layers needs more than a
-    /// page of mount options: give them one by one (`fsconfig` `lowerdir+`).
+    /// The read-only layers, top first, as overlayfs wants them. Empty only with `public_dir`. An image of many layers needs
+    /// more than a page of mount options: give them one by one (`fsconfig` `lowerdir+`).
     pub lower_dirs: Vec<PathBuf>,
+    /// A folder of the host beneath them, of which the container sees what anybody on the host may read, and no more.
+    pub public_dir: Option<PathBuf>,
     /// Where the container's own writes go.
     pub upper: UpperKind,
     /// Absolute paths inside the root that the container must not see: folders and files, some of which may be absent.

@@ -1,6 +1,7 @@
 //! The image store: what is present, found by reference or id, and how it comes and goes.
 
 pub(super) mod pulled;
+mod removal;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -8,18 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
 
 use super::archive::{Blob, Source};
 use super::document::Platform;
 use super::layers::{self, LayerError, Layers};
-use super::metadata::{Index, IndexFile, Stamp, StoredImage};
+use super::metadata::{Index, IndexFile, Retention, Stamp, StoredImage};
 use super::plan::{self, Plan, PlannedLayer};
 use super::reference::as_image_id;
 use super::unpack::Limits;
 use super::{
     ImageError, ImageReference, ResolvedImage, Rootfs, UpperKind, builtin, demo, has_registry,
 };
-use crate::runtime::{ImageFileSystem, ImageInfo, ImageOnDisk, ImageOrigin, ImageUse};
+use crate::runtime::{ImageFileSystem, ImageInfo, ImageOnDisk, ImageOrigin, ImageUse, ImagesInUse};
+pub use removal::Removal;
 
 const BLOBS: &str = "blobs/sha256";
 const LOCK: &str = "lock";
@@ -34,6 +37,40 @@ pub struct Builtins {
     pub engine_dirs: Vec<PathBuf>,
     /// Bytes that a container of `localhost/host` may write at most.
     pub host_write_limit_bytes: u64,
+    /// Whether containers may have `localhost/host`.
+    pub host_image: HostImage,
+}
+
+/// Whether containers may have the image `localhost/host`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HostImage {
+    /// They may.
+    #[default]
+    On,
+    /// It is refused as an image that cannot be pulled.
+    Off,
+}
+
+impl std::str::FromStr for HostImage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            _ => Err("it is on or off".to_owned()),
+        }
+    }
+}
+
+/// One line of a list of images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedImage {
+    /// Under one of its names.
+    pub info: ImageInfo,
+    /// Whether it goes when the disk fills.
+    pub retention: Retention,
 }
 
 /// One image that a load brought in.
@@ -123,7 +160,7 @@ impl ImageStore {
     pub fn resolve(&self, image: &str) -> Result<Option<ResolvedImage>, ImageError> {
         if let Some(id) = as_image_id(image) {
             if id == builtin::host_id() {
-                return Ok(Some(builtin::host(&self.builtins)));
+                return builtin::host(&self.builtins).map(Some);
             }
             if let Some(found) = self.index()?.index.images.get(&id) {
                 return Ok(Some(self.resolved(&id, found)));
@@ -133,7 +170,7 @@ impl ImageStore {
         }
         let reference = ImageReference::parse(image)?;
         match reference.to_string().as_str() {
-            builtin::HOST => Ok(Some(builtin::host(&self.builtins))),
+            builtin::HOST => builtin::host(&self.builtins).map(Some),
             builtin::DEMO => Ok(Some(self.demo()?.image)),
             _ => {
                 let cache = self.index()?;
@@ -143,8 +180,8 @@ impl ImageStore {
     }
 
     /// Brings in all images of an OCI layout (folder or tar) or a docker-archive. Killed at any moment, it leaves nothing
-    /// that is seen; all images of the archive appear at once.
-    pub fn load(&self, file: &Path) -> Result<Vec<Loaded>, ImageError> {
+    /// that is seen; all images of the archive appear at once, to be kept as `retention` says.
+    pub fn load(&self, file: &Path, retention: Retention) -> Result<Vec<Loaded>, ImageError> {
         let archive = |problem| ImageError::Archive { file: file.to_owned(), problem };
         let source = Source::open(file, &self.dir).map_err(archive)?;
         let plans = plan::plan(&source, &Platform::here(), &stem(file)).map_err(archive)?;
@@ -156,10 +193,11 @@ impl ImageStore {
             }
         }
         let lock = self.waited_lock()?;
-        let loaded = self.load_locked(&lock, &source, plans).map_err(|error| match error {
-            LayerError::Archive(problem) => archive(problem),
-            LayerError::Store(error) => error,
-        });
+        let loaded =
+            self.load_locked(&lock, &source, plans, retention).map_err(|error| match error {
+                LayerError::Archive(problem) => archive(problem),
+                LayerError::Store(error) => error,
+            });
         if loaded.is_err() {
             self.sweep(&lock)?;
         }
@@ -171,6 +209,7 @@ impl ImageStore {
         _: &Lock,
         source: &Source,
         plans: Vec<Plan>,
+        retention: Retention,
     ) -> Result<Vec<Loaded>, LayerError> {
         let mut index = self.file.read().map_err(LayerError::Store)?;
         let mut loaded = Vec::new();
@@ -183,6 +222,7 @@ impl ImageStore {
                 notes,
             });
             index.insert(&plan.id, stored);
+            index.retain(&plan.id, retention);
         }
         if index.images.len() > IMAGES_MAX {
             return Err(LayerError::Archive(format!(
@@ -243,19 +283,27 @@ impl ImageStore {
             digests: digest_references(plan),
             layers,
             size_bytes,
+            retention: Retention::Evictable,
         };
         Ok((stored, notes))
     }
 
     /// Everything present, built-in images included, one line per reference; an image without tags is
     /// listed by its digests, and one that lost all its names by id.
-    pub fn list(&self) -> Result<Vec<ImageInfo>, ImageError> {
-        let host = builtin::host_id();
-        let mut list = vec![info(host, builtin::HOST, 0)];
-        let demo = self.demo()?;
-        list.push(info(demo.image.id, builtin::DEMO, demo.size_bytes));
+    pub fn list(&self) -> Result<Vec<ListedImage>, ImageError> {
+        let mut list: Vec<ListedImage> = self
+            .builtin_images()?
+            .into_iter()
+            .map(|(id, name, size_bytes)| ListedImage {
+                info: info(id, name, size_bytes),
+                retention: Retention::Pinned,
+            })
+            .collect();
         for (id, image) in &self.index()?.index.images {
-            let line = |reference: &String| info(id.clone(), reference, image.size_bytes);
+            let line = |reference: &String| ListedImage {
+                info: info(id.clone(), reference, image.size_bytes),
+                retention: image.retention,
+            };
             match (image.references.is_empty(), image.digests.is_empty()) {
                 (true, true) => list.push(line(id)),
                 (true, false) => list.extend(image.digests.iter().map(line)),
@@ -265,29 +313,37 @@ impl ImageStore {
         Ok(list)
     }
 
-    /// Every image once, with what a garbage collector needs to know. `in_use` are the ids of images that containers were
-    /// made from.
-    pub fn images(&self, in_use: &BTreeSet<String>) -> Result<Vec<ImageOnDisk>, ImageError> {
-        let usage = |id: &String| match in_use.contains(id) {
-            true => ImageUse::ByContainers,
-            false => ImageUse::Unused,
-        };
+    /// Id, name and bytes of those that are part of the program.
+    fn builtin_images(&self) -> Result<Vec<(String, &'static str, u64)>, ImageError> {
         let demo = self.demo()?;
-        let builtin = |id: String, name: &str, size_bytes| ImageOnDisk {
+        let host = match self.builtins.host_image {
+            HostImage::On => Some((builtin::host_id(), builtin::HOST, 0)),
+            HostImage::Off => None,
+        };
+        Ok(host.into_iter().chain([(demo.image.id, builtin::DEMO, demo.size_bytes)]).collect())
+    }
+
+    /// Every image once, with what a garbage collector needs to know. `in_use` are the images that containers were made from.
+    pub fn images(&self, in_use: &ImagesInUse) -> Result<Vec<ImageOnDisk>, ImageError> {
+        let usage =
+            |id: &String, image: &StoredImage| match (in_use.contains_key(id), image.retention) {
+                (true, _) => ImageUse::ByContainers,
+                (false, Retention::Pinned) => ImageUse::Pinned,
+                (false, Retention::Evictable) => ImageUse::Unused,
+            };
+        let builtin = |(id, name, size_bytes): (String, &str, u64)| ImageOnDisk {
             id,
             names: vec![name.to_owned()],
             size_bytes,
             usage: ImageUse::BuiltIn,
         };
-        let mut images = vec![
-            builtin(builtin::host_id(), builtin::HOST, 0),
-            builtin(demo.image.id, builtin::DEMO, demo.size_bytes),
-        ];
+        let mut images: Vec<ImageOnDisk> =
+            self.builtin_images()?.into_iter().map(builtin).collect();
         images.extend(self.index()?.index.images.iter().map(|(id, image)| ImageOnDisk {
             id: id.clone(),
             names: image.digests.iter().chain(&image.references).cloned().collect(),
             size_bytes: image.size_bytes,
-            usage: usage(id),
+            usage: usage(id, image),
         }));
         Ok(images)
     }
@@ -329,7 +385,10 @@ impl ImageStore {
         let reference = ImageReference::parse(image).ok()?;
         let name = reference.to_string();
         match name.as_str() {
-            builtin::HOST => Some(info(builtin::host_id(), &name, 0)),
+            builtin::HOST => {
+                let image = builtin::host(&self.builtins).ok()?;
+                Some(info(image.id, &name, 0))
+            }
             builtin::DEMO => {
                 let made = self.demo.try_lock().ok()?;
                 let demo = made.as_ref().filter(|demo| demo.stands())?;
@@ -344,49 +403,6 @@ impl ImageStore {
                 Some(info(id.to_owned(), &name, found.size_bytes))
             }
         }
-    }
-
-    /// Takes a reference away, and with the last one the image and the layers that nothing else uses; by id, the image with
-    /// all its references. `in_use` answers the ids of images that containers were made from: those are refused. It is asked
-    /// while no container can be made.
-    pub fn remove(
-        &self,
-        image: &str,
-        in_use: impl FnOnce() -> std::io::Result<BTreeSet<String>>,
-    ) -> Result<(), ImageError> {
-        let absent = || ImageError::NotFound { image: image.to_owned() };
-        let lock = self.waited_lock()?;
-        let unused = self.flock(USE, FlockOperation::LockExclusive)?;
-        let mut index = self.file.read()?;
-        let (id, name) = match as_image_id(image) {
-            Some(id) => (id, None),
-            None => {
-                let reference = ImageReference::parse(image)?;
-                let (id, _) = index.find(&reference).ok_or_else(absent)?;
-                (id.clone(), reference.digest().is_none().then(|| reference.to_string()))
-            }
-        };
-        let stored = index.images.get_mut(&id).ok_or_else(absent)?;
-        match name {
-            Some(name) => {
-                stored.references.remove(&name);
-            }
-            None => stored.references.clear(),
-        }
-        if stored.references.is_empty() {
-            let in_use = in_use().map_err(|source| ImageError::Store {
-                operation: "look for containers of images in",
-                path: self.dir.clone(),
-                source,
-            })?;
-            if in_use.contains(&id) {
-                return Err(ImageError::InUse { image: image.to_owned() });
-            }
-            index.images.remove(&id);
-        }
-        self.file.write(&index)?;
-        drop(unused);
-        self.sweep(&lock)
     }
 
     /// No image is removed until the answer is dropped: held from the look at an image until the container that was made
@@ -409,7 +425,12 @@ impl ImageStore {
         ResolvedImage {
             id: id.to_owned(),
             config: image.config.clone(),
-            rootfs: Rootfs { lower_dirs, upper: UpperKind::Directory, mask: Vec::new() },
+            rootfs: Rootfs {
+                lower_dirs,
+                public_dir: None,
+                upper: UpperKind::Directory,
+                mask: Vec::new(),
+            },
         }
     }
 

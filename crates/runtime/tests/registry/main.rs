@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rekindle_runtime::ImageInfo;
 use rekindle_runtime::image::registry::{Keyring, Login, Puller, RegistrySettings};
-use rekindle_runtime::image::{Builtins, ImageError, ImageStore};
+use rekindle_runtime::image::{Builtins, HostImage, ImageError, ImageStore};
 
 /// A store with a puller.
 pub struct World {
@@ -39,7 +39,11 @@ impl World {
 
     pub fn with(change: impl FnOnce(&mut RegistrySettings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let builtins = Builtins { engine_dirs: Vec::new(), host_write_limit_bytes: 1 << 20 };
+        let builtins = Builtins {
+            engine_dirs: Vec::new(),
+            host_write_limit_bytes: 1 << 20,
+            host_image: HostImage::On,
+        };
         let store = Arc::new(ImageStore::open(dir.path(), builtins).unwrap());
         let mut settings =
             RegistrySettings { first_pause: Duration::from_millis(1), ..Default::default() };
@@ -83,7 +87,10 @@ impl World {
         assert_eq!(self.names_in("layers"), Vec::<String>::new());
         assert_eq!(self.names_in("blobs/sha256"), Vec::<String>::new());
         let list = self.store.list().unwrap();
-        assert!(list.iter().all(|info| info.reference.starts_with("localhost/")), "{list:?}");
+        assert!(
+            list.iter().all(|image| image.info.reference.starts_with("localhost/")),
+            "{list:?}"
+        );
         let others: Vec<String> = self
             .names_in("")
             .into_iter()

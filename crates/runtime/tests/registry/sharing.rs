@@ -94,7 +94,11 @@ async fn a_layer_removed_while_others_come_is_fetched_after_all() {
     let victim = base.clone();
     let registry = FakeRegistry::with_rule(move |asked| {
         if asked.is("GET", &wanted) && asked.before == 0 {
-            store.remove(&victim.lock().unwrap(), || Ok(Default::default())).unwrap();
+            store
+                .remove(&victim.lock().unwrap(), rekindle_runtime::image::Removal::OfUnused, || {
+                    Ok(Default::default())
+                })
+                .unwrap();
         }
         None
     })

@@ -4,6 +4,7 @@
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+pub mod machine;
 mod shims;
 
 use std::fs;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rekindle_runtime::embedded::{Config, EmbeddedRuntime};
-use rekindle_runtime::image::{Builtins, ImageStore};
+use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
 use rekindle_runtime::*;
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, PodRef, PodUid, SandboxAttempt, Tick};
 
@@ -201,6 +202,7 @@ pub fn config(dir: &Path, engine_id: &str) -> Config {
     let builtins = Builtins {
         engine_dirs: vec![dir.join("data"), dir.join("run")],
         host_write_limit_bytes: 64 * 1024 * 1024,
+        host_image: HostImage::On,
     };
     fs::create_dir_all(dir.join("images")).unwrap();
     Config {

@@ -158,7 +158,7 @@ fn lay_out<'m>(
     shm: BorrowedFd<'_>,
     users: &Users,
 ) -> Result<OwnedFd, Failure> {
-    let root = rootfs::mount(plan, privilege)?;
+    let root = rootfs::mount(plan, privilege, users)?;
     // Before there is anything else in it that a link of the image could lead to.
     rootfs::mount_volumes(root.as_fd(), plan)?;
     system_mounts::mount_lasting(root.as_fd(), privilege, masked, shm, users)?;

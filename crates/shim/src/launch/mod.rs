@@ -11,6 +11,7 @@ mod exec;
 mod handover;
 mod join;
 mod mounts;
+mod public_view;
 mod rootfs;
 mod stage;
 mod stdio;

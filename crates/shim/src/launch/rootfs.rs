@@ -8,15 +8,21 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags};
 
 use super::mounts::{self, Depth};
+use super::public_view;
 use crate::paths::{self, Kind, Links};
 use crate::problem::Context;
 use crate::protocol::{Access, Failure, FailureKind, Privilege, RootPlan, Upper};
+use crate::users::Users;
 
 /// mount(2) takes one page of options, the closing zero included.
 const OPTIONS_BYTES_MAX: usize = 4095;
 
 /// Mounts the root and opens it. Runs in the container's own mount namespace, in which the host's paths still show.
-pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Failure> {
+pub(crate) fn mount(
+    plan: &RootPlan,
+    privilege: Privilege,
+    users: &Users,
+) -> Result<OwnedFd, Failure> {
     let (base, target) = match &plan.upper {
         Upper::Directory { dir } => (dir.clone(), plan.mount_point.clone()),
         Upper::Tmpfs { size_bytes } => {
@@ -24,9 +30,10 @@ pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Fa
             (plan.mount_point.clone(), format!("{}/rootfs", plan.mount_point))
         }
     };
-    let layers = plan.lower_dirs.iter().map(|dir| escape(dir)).collect::<Vec<_>>().join(":");
+    let layers = layers(plan, &base, users)?;
+    let names = layers.iter().map(|dir| escape(dir)).collect::<Vec<_>>().join(":");
     let options = format!(
-        "lowerdir={layers},upperdir={},workdir={}",
+        "lowerdir={names},upperdir={},workdir={}",
         escape(&format!("{base}/upper")),
         escape(&format!("{base}/work"))
     );
@@ -38,7 +45,7 @@ pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Fa
     let mounted = if options.len() + ",volatile".len() <= OPTIONS_BYTES_MAX {
         mount_by_options(&target, &options, flags)
     } else {
-        mount_by_layers(&target, plan, &base, privilege)
+        mount_by_layers(&target, &layers, &base, privilege)
     };
     mounted.setup(|| format!("mount the root file system on {target}"))?;
     rustix::fs::open(
@@ -47,6 +54,23 @@ pub(crate) fn mount(plan: &RootPlan, privilege: Privilege) -> Result<OwnedFd, Fa
         Mode::empty(),
     )
     .setup(|| format!("open {target}"))
+}
+
+/// The layers, top first: those of the image, then what is public of a folder of the host.
+fn layers(plan: &RootPlan, base: &str, users: &Users) -> Result<Vec<String>, Failure> {
+    let mut layers = plan.lower_dirs.clone();
+    match (&plan.public_dir, &plan.upper) {
+        (None, Upper::Directory { .. } | Upper::Tmpfs { .. }) => {}
+        (Some(dir), Upper::Tmpfs { .. }) => {
+            public_view::make_home(&Path::new(base).join("upper"))?;
+            layers.push(public_view::mount(dir, base, users)?);
+        }
+        (Some(dir), Upper::Directory { .. }) => {
+            let problem = format!("the view of {dir} needs a writable layer in memory");
+            return Err(Failure::new(FailureKind::Config, problem));
+        }
+    }
+    Ok(layers)
 }
 
 /// Makes what the image says must be writable. On a root that is, nothing but the folders: else a mount of the same file system, which
@@ -137,12 +161,12 @@ fn mount_by_options(target: &str, options: &str, flags: MountFlags) -> Result<()
 /// More layers than a page of options can name: one by one (Linux 6.7 and later).
 fn mount_by_layers(
     target: &str,
-    plan: &RootPlan,
+    layers: &[String],
     base: &str,
     privilege: Privilege,
 ) -> Result<(), Errno> {
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for dir in &plan.lower_dirs {
+    for dir in layers {
         rustix::mount::fsconfig_set_string(&context, "lowerdir+", dir.as_str())?;
     }
     rustix::mount::fsconfig_set_string(&context, "upperdir", format!("{base}/upper"))?;

@@ -62,20 +62,23 @@ fn layers(dirs: &[String], base: &str, own: &Own) -> Result<Vec<String>, Failure
     let staged = dirs.iter().enumerate().map(|(number, dir)| {
         let at = format!("{base}/{number}");
         make_dir(&at)?;
-        layer(dir, &at, own).map(|()| at)
+        layer(dir, &at, Some(own)).map(|()| at)
     });
     staged.collect()
 }
 
-/// What is mounted beneath it is not taken along: overlayfs does not cross into it either.
-fn layer(dir: &str, at: &str, own: &Own) -> Result<(), Failure> {
+/// Mounts a layer on `at`, with ids mapped for `own`. What is mounted beneath it is not taken along: overlayfs does not cross
+/// into it either.
+pub(super) fn layer(dir: &str, at: &str, own: Option<&Own>) -> Result<(), Failure> {
     let what = || format!("the layer {dir}");
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let source =
         rustix::fs::open(dir, flags, Mode::empty()).setup(|| format!("open {}", what()))?;
     let mount =
         mounts::clone_of(source.as_fd(), Depth::Mount).setup(|| format!("bind {}", what()))?;
-    own.map(mount.as_fd(), what)?;
+    if let Some(own) = own {
+        own.map(mount.as_fd(), what)?;
+    }
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(mount.as_fd(), c"", CWD, at, flags)
         .setup(|| format!("mount {} on {at}", what()))

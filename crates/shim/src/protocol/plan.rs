@@ -167,6 +167,11 @@ pub enum TerminalPlan {
 pub struct RootPlan {
     /// The layers, top first.
     pub lower_dirs: Vec<String>,
+    /// A folder of the host beneath the layers, of which the container reads what anybody on the host may read, and no more,
+    /// whatever its capabilities. Only with [`Upper::Tmpfs`]. The agent gives no layers with it: a shim of an earlier version,
+    /// which does not know of it, can mount nothing then.
+    #[serde(default)]
+    pub public_dir: Option<String>,
     /// An empty folder to mount on in the container's own mount namespace; nothing of it shows outside.
     pub mount_point: String,
     /// What the writable layer lies on.

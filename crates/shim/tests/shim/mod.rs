@@ -132,6 +132,7 @@ impl Shim {
             slot: format!("web-{}", self.seq),
             root: RootPlan {
                 lower_dirs: vec![self.text("image"), "/".to_owned()],
+                public_dir: None,
                 mount_point: self.text("sandbox/shm"),
                 upper: Upper::Tmpfs { size_bytes: 16 << 20 },
                 access: Access::ReadWrite,

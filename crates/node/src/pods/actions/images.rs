@@ -1,7 +1,7 @@
 //! Making sure that an image is here: looking for it, and fetching it with the pod's pull secrets.
 
 use rekindle_pod::{
-    ActionError, ActionErrorKind, ImageSource, Outcome, PodEvent, PullPolicy, Severity,
+    ActionError, ActionErrorKind, ImageSource, NeededImage, Outcome, PodEvent, PullPolicy, Severity,
 };
 use rekindle_runtime::image::ImageReference;
 use rekindle_runtime::{ImageInfo, ImageOrigin, ImagePull, Runtime, RuntimeError};
@@ -54,6 +54,20 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             size_bytes: info.size_bytes,
         };
         Ok(Outcome::ImagePresent { image_id: info.id, source })
+    }
+
+    /// Makes sure of the images that a restart needs, one after the other. Answers what cannot be had, and why.
+    pub(crate) async fn have_images(self, images: Vec<NeededImage>) -> Result<(), String> {
+        for NeededImage { container, image, policy } in images {
+            let found = match self.clone().look_for_image(&image, policy).await {
+                Ok(Outcome::ImageToFetch { .. }) => self.clone().fetch_image(&image).await,
+                looked => looked,
+            };
+            found.map_err(|error| {
+                format!("image {image} of container {container}: {}", error.message)
+            })?;
+        }
+        Ok(())
     }
 
     async fn pull_secrets(&self) -> Result<PullSecrets, ActionError> {

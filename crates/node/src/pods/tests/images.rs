@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::{LocalObjectReference, Pod};
 use rekindle_runtime::ImageUse;
+use rekindle_types::v1alpha1::Rung;
 use serde_json::json;
 
-use crate::testing::{World, container, pod};
+use crate::testing::{FakeApi, World, container, pod, restart};
 
 fn pod_of(name: &str, image: &str) -> Pod {
     let mut app = container("app");
@@ -156,4 +157,67 @@ async fn the_node_lists_its_images_and_removes_the_unused_when_the_disk_fills() 
     world.machine.images().disk.available_bytes = 150;
     world.machine.until("the unused goes", |machine| machine.images().here.len() == 2).await;
     world.api.until("the list is shorter", |_| listed(&world) == all[1..]).await;
+}
+
+/// No registry may have what was loaded by hand, so it stays, and the node says so.
+#[tokio::test(start_paused = true)]
+async fn a_pinned_image_stays_on_a_full_disk_and_is_named_as_a_reason() {
+    let world = World::new();
+    for (name, usage) in
+        [("example.test/loaded", ImageUse::Pinned), ("r.test/pulled", ImageUse::Unused)]
+    {
+        world.machine.images().add(name, 60, usage);
+    }
+    let _agent = world.agent().await;
+    world.machine.images().disk.available_bytes = 10;
+    world.machine.until("the pulled one goes", |machine| machine.images().here.len() == 1).await;
+    let told = |api: &FakeApi| {
+        api.list("events").iter().any(|event| {
+            let message = event["message"].as_str().unwrap_or_default();
+            event["reason"] == "FreeDiskSpaceFailed"
+                && message.contains("1 unused images of 60 bytes were loaded by hand")
+        })
+    };
+    world.api.until("the node tells why", told).await;
+    assert!(world.machine.images().here.contains_key("example.test/loaded"));
+}
+
+/// A restart that cannot start again what it ends would take a healthy pod down.
+#[tokio::test(start_paused = true)]
+async fn a_restart_whose_image_is_gone_fails_and_leaves_the_containers_running() {
+    let world = World::new();
+    world.machine.images().add("r.test/unknown:1", 1, ImageUse::Unused);
+    let mut pod = pod_of("web", "r.test/unknown:1");
+    for policy in ["Never", "IfNotPresent"] {
+        pod.metadata.name = Some(policy.to_lowercase());
+        pod.spec.as_mut().unwrap().containers[0].image_pull_policy = Some(policy.to_owned());
+        world.api.create("pods", &pod);
+    }
+    let _agent = world.agent().await;
+    for name in ["never", "ifnotpresent"] {
+        world.until_running(name).await;
+    }
+    world.machine.images().here.clear();
+    let running = world.machine.running();
+    for (name, rung) in
+        [("never", Rung::Pod), ("ifnotpresent", Rung::Containers), ("never", Rung::Container)]
+    {
+        let asked = format!("{name}-{rung}").to_lowercase();
+        world.api.create("podrestarts", &restart(&asked, name, rung));
+        let failed =
+            |api: &FakeApi| api.get("podrestarts", &asked).unwrap()["status"]["phase"] == "Failed";
+        world.api.until("the restart fails", failed).await;
+        let status = world.api.get("podrestarts", &asked).unwrap()["status"].clone();
+        let message = status["message"].as_str().unwrap();
+        let expected = "not restarted, and nothing was ended: image r.test/unknown:1 of container ";
+        assert!(message.starts_with(expected), "{message}");
+        assert!(status["startedAt"].is_null(), "{status}");
+        assert_eq!(world.machine.running(), running);
+    }
+    // it is there again, and so is the restart
+    world.machine.images().add("r.test/unknown:1", 1, ImageUse::Unused);
+    world.api.create("podrestarts", &restart("again", "never", Rung::Pod));
+    let done =
+        |api: &FakeApi| api.get("podrestarts", "again").unwrap()["status"]["phase"] == "Succeeded";
+    world.api.until("the restart succeeds", done).await;
 }
