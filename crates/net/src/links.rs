@@ -1,10 +1,12 @@
 //! What is asked of any interface, and what an answer means.
 
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 
 use futures::TryStreamExt;
 use rtnetlink::Handle;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rustix::io::Errno;
 
 use crate::error::NetError;
 
@@ -28,6 +30,20 @@ pub(crate) fn mac_in(link: &LinkMessage) -> Option<[u8; 6]> {
         LinkAttribute::Address(mac) => mac.as_slice().try_into().ok(),
         _ => None,
     })
+}
+
+/// The index of the interface of this name, if there is one, in the network namespace that the socket was made in. Much cheaper than to
+/// have the whole link told.
+pub(crate) fn index_of(socket: &impl AsFd, name: &str) -> Result<Option<u32>, NetError> {
+    match rustix::net::netdevice::name_to_index(socket, name) {
+        Ok(index) => Ok(Some(index)),
+        Err(Errno::NODEV) => Ok(None),
+        Err(error) => Err(NetError::Io {
+            operation: "look up interface",
+            path: name.into(),
+            source: error.into(),
+        }),
+    }
 }
 
 /// The link of this name, if there is one.

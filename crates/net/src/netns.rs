@@ -3,11 +3,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::proto::Connection;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 
 use crate::error::NetError;
@@ -17,6 +18,12 @@ use crate::ipv6;
 #[derive(Debug)]
 pub(crate) struct NetNs {
     file: File,
+}
+
+/// A socket of the calling thread's namespace, for looking interfaces up.
+pub(crate) fn lookup_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)
 }
 
 /// Which namespace it is: device and inode of its file.
@@ -51,13 +58,13 @@ impl NetNs {
         Ok(Identity { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// A netlink connection that acts inside, where from now on only lo has IPv6. `interface` may be there already;
-    /// `host_name` is what an error names.
+    /// A netlink connection that acts inside, where from now on only lo has IPv6, and a socket that interfaces can be looked up with.
+    /// `interface` may be there already; `host_name` is what an error names.
     pub(crate) fn connect_without_ipv6(
         &self,
         interface: &str,
         host_name: &str,
-    ) -> Result<(Connection<RouteNetlinkMessage>, rtnetlink::Handle), NetError> {
+    ) -> Result<(Connection<RouteNetlinkMessage>, rtnetlink::Handle, OwnedFd), NetError> {
         let failed = |source: io::Error| NetError::Io {
             operation: "enter network namespace of",
             path: host_name.into(),
@@ -76,7 +83,8 @@ impl NetNs {
                 let _in_reactor = reactor.enter();
                 let (connection, handle, _multicast) =
                     rtnetlink::new_connection().map_err(failed)?;
-                Ok((connection, handle))
+                let socket = lookup_socket().map_err(failed)?;
+                Ok((connection, handle, socket))
             });
             let panicked = |_| Err(failed(io::Error::other("the thread in it panicked")));
             thread.join().unwrap_or_else(panicked)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::host_port::HostPort;
 use crate::host_ports::HostPorts;
 use crate::leases::{Found, LeaseFile};
 use crate::links;
-use crate::netns::{Identity, NetNs};
+use crate::netns::{Identity, NetNs, lookup_socket};
 use crate::pool::Pool;
 use crate::share::{self, Share};
 use crate::source_filter::FilterSupport;
@@ -105,6 +106,8 @@ struct Inner {
     ports: Ports,
     bridge: Bridge,
     netlink: rtnetlink::Handle,
+    /// A socket of the bridge's namespace.
+    lookup: OwnedFd,
     leases: LeaseFile,
     state: Mutex<State>,
     /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they are first asked for.
@@ -163,6 +166,11 @@ impl Network {
             let problem = format!("subnet {} has no room for so many nodes", pool.subnet());
             return Err(NetError::Config { problem });
         }
+        let lookup = lookup_socket().map_err(|source| NetError::Io {
+            operation: "open socket for",
+            path: PathBuf::from(&config.bridge),
+            source,
+        })?;
         let bridge =
             bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
                 .await?;
@@ -184,6 +192,7 @@ impl Network {
             config,
             bridge,
             netlink,
+            lookup,
             leases,
             state: Mutex::new(State { pool, turned_forwarding_on }),
             prepared: Mutex::default(),
@@ -249,6 +258,7 @@ impl Network {
         }
         let plug = Plug {
             host_name: &host_interface,
+            lookup: &self.inner.lookup,
             bridge_index: self.inner.bridge.index,
             address,
             prefix_len,

@@ -2,6 +2,7 @@
 //! Neither end has IPv6, and the host end is guarded before `eth0` goes up.
 
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 
 use rtnetlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkMessage};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
@@ -9,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::bridge_port::BridgePort;
 use crate::error::NetError;
-use crate::links::{EEXIST, ENODEV, errno, find, mac_of, netlink};
+use crate::links::{EEXIST, ENODEV, errno, index_of, mac_of, netlink};
 use crate::netns::NetNs;
 use crate::share::Share;
 use crate::source_filter::FilterSupport;
@@ -29,6 +30,8 @@ const NAME_LENGTH: usize = 14;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plug<'a> {
     pub(crate) host_name: &'a str,
+    /// A socket of the bridge's namespace.
+    pub(crate) lookup: &'a OwnedFd,
     pub(crate) bridge_index: u32,
     pub(crate) address: Ipv4Addr,
     pub(crate) prefix_len: u8,
@@ -94,36 +97,37 @@ pub(crate) async fn plug(
     netns: &NetNs,
     plug: Plug<'_>,
 ) -> Result<FilterSupport, NetError> {
-    let (connection, inside) = netns.connect_without_ipv6(INSIDE, plug.host_name)?;
+    let (connection, inside, lookup) = netns.connect_without_ipv6(INSIDE, plug.host_name)?;
     let driver = tokio::spawn(connection);
-    let result = plug_with(handle, &inside, netns, plug).await;
+    let ends = || {
+        let (host, eth0) = (index_of(plug.lookup, plug.host_name)?, index_of(&lookup, INSIDE)?);
+        Ok::<_, NetError>(host.zip(eth0))
+    };
+    let result = plug_with(handle, &inside, netns, plug, ends).await;
     drop(inside);
     driver.abort();
     result
 }
 
+/// `ends` looks for the indexes of host end and `eth0`.
 async fn plug_with(
     handle: &Handle,
     inside: &Handle,
     netns: &NetNs,
     plug: Plug<'_>,
+    ends: impl Fn() -> Result<Option<(u32, u32)>, NetError>,
 ) -> Result<FilterSupport, NetError> {
     let attach_failed = |error| netlink("attach veth", plug.host_name, error);
     match create(handle, netns, plug).await {
         Err(error) if errno(&error) != Some(EEXIST) => return Err(attach_failed(error)),
         Ok(()) | Err(_) => {}
     }
-    let (host_index, eth0) = match ends(handle, inside, plug).await? {
-        (Some(host_index), Some(eth0)) => (host_index, eth0),
-        (_, None) | (None, _) => {
+    let (host_index, eth0) = match ends()? {
+        Some(both) => both,
+        None => {
             unplug(handle, plug.host_name).await?;
             create(handle, netns, plug).await.map_err(attach_failed)?;
-            match ends(handle, inside, plug).await? {
-                (Some(host_index), Some(eth0)) => (host_index, eth0),
-                (_, None) | (None, _) => {
-                    return Err(attach_failed(rtnetlink::Error::RequestFailed));
-                }
-            }
+            ends()?.ok_or_else(|| attach_failed(rtnetlink::Error::RequestFailed))?
         }
     };
     let port = BridgePort {
@@ -135,17 +139,6 @@ async fn plug_with(
     let filter = port.set_up(handle).await?;
     configure(inside, eth0, plug).await?;
     Ok(filter)
-}
-
-/// The indexes of host end and `eth0`, as far as they are there.
-async fn ends(
-    handle: &Handle,
-    inside: &Handle,
-    plug: Plug<'_>,
-) -> Result<(Option<u32>, Option<u32>), NetError> {
-    let (host, eth0) = futures::join!(find(handle, plug.host_name), find(inside, INSIDE));
-    let index = |link: Option<LinkMessage>| link.map(|link| link.header.index);
-    Ok((index(host?), index(eth0?)))
 }
 
 /// One message makes both ends, with the peer already in the sandbox and the host end already in the bridge. Neither is up: first the
