@@ -115,9 +115,9 @@ pub struct Up {
     /// The folder of static pods' manifests [default: static-pods in the data directory]
     #[arg(long, value_name = "DIR")]
     pub static_pod_path: Option<PathBuf>,
-    /// The most processes and threads that a pod may have [default: as many as the machine lets it]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    pub pod_pids_limit: Option<u64>,
+    /// The most processes and threads that a pod may have; 0: as many as the machine lets it
+    #[arg(long, value_name = "NUMBER", default_value_t = 4096)]
+    pub pod_pids_limit: u64,
     /// Post each ladder that is exhausted to this URL as JSON, until it is taken; docs/ladder.md
     #[arg(long, value_name = "URL", env = "REKINDLE_EXHAUSTED_WEBHOOK", hide_env_values = true)]
     pub exhausted_webhook: Option<String>,

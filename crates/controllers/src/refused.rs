@@ -1,16 +1,17 @@
-//! Pods that their node refused for a kernel setting, or that its labels or taints exclude though their template names it. The next
+//! Pods that their node refused for a kernel setting or a port, or that its labels or taints exclude though their template names it. The next
 //! one asks for the same and is refused as well: without a pause their controller would make them in a circle, as upstream's does
 //! (kubernetes/kubernetes#72593).
 
 use std::sync::Arc;
 
 use rekindle_types::held::Pod;
-use rekindle_types::{Tick, node_affinity, sysctls, taints};
+use rekindle_types::{Tick, node_affinity, node_ports, sysctls, taints};
 
 use crate::{failed_pods, pods};
 
 /// Reasons that are true of the next pod, too.
-const REASONS: [&str; 3] = [sysctls::FORBIDDEN, node_affinity::REFUSED, taints::REFUSED];
+const REASONS: [&str; 4] =
+    [sysctls::FORBIDDEN, node_affinity::REFUSED, node_ports::REFUSED, taints::REFUSED];
 
 /// True when the pod was refused.
 pub(crate) fn is_refused(pod: &Pod) -> bool {

@@ -10,20 +10,29 @@ use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 
 use crate::error::NetError;
-use crate::links::{ENODEV, errno, find, mac_of, netlink};
+use crate::ipv6;
+use crate::links::{ENODEV, errno, find, mac_in, mac_of, netlink};
 use crate::veth::Ports;
 
-/// Makes the bridge up with the gateway's address; one that stands already is adopted. Answers its index.
+/// A bridge that stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bridge {
+    pub(crate) index: u32,
+    /// Its hardware address, which stays.
+    pub(crate) mac: [u8; 6],
+}
+
+/// Makes the bridge up with the gateway's address and without IPv6; one that stands already is adopted, and mended.
 pub(crate) async fn ensure(
     handle: &Handle,
     name: &str,
     gateway: Ipv4Addr,
     subnet: Ipv4Net,
     mtu: u32,
-) -> Result<u32, NetError> {
+) -> Result<Bridge, NetError> {
     let failed = |operation| move |source| netlink(operation, name, source);
-    let index = match find(handle, name).await? {
-        Some(link) if is_bridge(&link) => link.header.index,
+    let link = match find(handle, name).await? {
+        Some(link) if is_bridge(&link) => link,
         Some(_) => {
             return Err(NetError::Config {
                 problem: format!("{name} is an interface, but no bridge; choose another name"),
@@ -34,15 +43,23 @@ pub(crate) async fn ensure(
             let message = LinkBridge::new(name).address(mac_of(gateway).to_vec()).mtu(mtu).build();
             handle.link().add(message).execute().await.map_err(failed("create bridge"))?;
             match find(handle, name).await? {
-                Some(link) => link.header.index,
+                Some(link) => link,
                 None => {
                     return Err(NetError::Config { problem: format!("bridge {name} vanished") });
                 }
             }
         }
     };
-    let up = LinkUnspec::new_with_index(index).up().build();
-    handle.link().change(up).execute().await.map_err(failed("set up bridge"))?;
+    let index = link.header.index;
+    let mac = mac_in(&link).unwrap_or(mac_of(gateway));
+    ipv6::disable_on(name)?;
+    let mut up = LinkUnspec::new_with_index(index).up();
+    if mac != mac_of(gateway) {
+        // Another's bridge may take that of its lowest port, unless it is given one. Not for ours: what is given anew, if the same, costs
+        // the bridge its permanent neighbours.
+        up = up.address(mac.to_vec());
+    }
+    handle.link().change(up.build()).execute().await.map_err(failed("set up bridge"))?;
     handle
         .address()
         .add(index, IpAddr::V4(gateway), subnet.prefix_len())
@@ -50,7 +67,7 @@ pub(crate) async fn ensure(
         .execute()
         .await
         .map_err(failed("give the gateway address to bridge"))?;
-    Ok(index)
+    Ok(Bridge { index, mac })
 }
 
 /// The first address of an existing bridge, which says the subnet that it serves.

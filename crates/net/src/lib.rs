@@ -8,8 +8,8 @@
 //! Ports of the node that lead to pods are served by `host_ports`, the names of Services and pods by `dns`.
 //!
 //! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the
-//! decision durable, `bridge` and `veth` talk netlink with what `links` asks of any interface,
-//! `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
+//! decision durable, `bridge`, `veth` and `bridge_port` talk netlink with what `links` asks of any interface, `source_filter` and `ipv6` keep
+//! a pod from speaking for another one, `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
@@ -18,6 +18,7 @@
 )]
 
 mod bridge;
+mod bridge_port;
 mod counters;
 pub mod dns;
 mod error;
@@ -25,12 +26,14 @@ pub mod files;
 mod forwarding;
 mod host_port;
 mod host_ports;
+mod ipv6;
 mod leases;
 mod links;
 mod netns;
 mod network;
 pub mod pool;
 pub mod share;
+mod source_filter;
 mod subnet;
 mod veth;
 

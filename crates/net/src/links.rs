@@ -1,13 +1,19 @@
 //! What is asked of any interface, and what an answer means.
 
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 
 use futures::TryStreamExt;
 use rtnetlink::Handle;
-use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rustix::io::Errno;
 
 use crate::error::NetError;
 
+/// There is no such entry, or no such kind of thing in this kernel.
+pub(crate) const ENOENT: i32 = 2;
+/// There is one already.
+pub(crate) const EEXIST: i32 = 17;
 /// There is no such interface.
 pub(crate) const ENODEV: i32 = 19;
 
@@ -16,6 +22,28 @@ pub(crate) const ENODEV: i32 = 19;
 pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0x0a, 0x58, a, b, c, d]
+}
+
+/// The hardware address of a link.
+pub(crate) fn mac_in(link: &LinkMessage) -> Option<[u8; 6]> {
+    link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Address(mac) => mac.as_slice().try_into().ok(),
+        _ => None,
+    })
+}
+
+/// The index of the interface of this name, if there is one, in the network namespace that the socket was made in. Much cheaper than to
+/// have the whole link told.
+pub(crate) fn index_of(socket: &impl AsFd, name: &str) -> Result<Option<u32>, NetError> {
+    match rustix::net::netdevice::name_to_index(socket, name) {
+        Ok(index) => Ok(Some(index)),
+        Err(Errno::NODEV) => Ok(None),
+        Err(error) => Err(NetError::Io {
+            operation: "look up interface",
+            path: name.into(),
+            source: error.into(),
+        }),
+    }
 }
 
 /// The link of this name, if there is one.

@@ -3,19 +3,27 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::proto::Connection;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 
 use crate::error::NetError;
+use crate::ipv6;
 
 /// An open network namespace; it lives at least as long as this.
 #[derive(Debug)]
 pub(crate) struct NetNs {
     file: File,
+}
+
+/// A socket of the calling thread's namespace, for looking interfaces up.
+pub(crate) fn lookup_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)
 }
 
 /// Which namespace it is: device and inode of its file.
@@ -50,24 +58,36 @@ impl NetNs {
         Ok(Identity { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// A netlink connection that acts inside.
-    pub(crate) fn connect(
+    /// A netlink connection that acts inside, where from now on only lo has IPv6, and a socket that interfaces can be looked up with.
+    /// `interface` may be there already; `host_name` is what an error names.
+    pub(crate) fn connect_without_ipv6(
         &self,
-    ) -> io::Result<(Connection<RouteNetlinkMessage>, rtnetlink::Handle)> {
+        interface: &str,
+        host_name: &str,
+    ) -> Result<(Connection<RouteNetlinkMessage>, rtnetlink::Handle, OwnedFd), NetError> {
+        let failed = |source: io::Error| NetError::Io {
+            operation: "enter network namespace of",
+            path: host_name.into(),
+            source,
+        };
         let reactor = tokio::runtime::Handle::current();
         std::thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    rustix::thread::move_into_link_name_space(
-                        self.file.as_fd(),
-                        Some(LinkNameSpaceType::Network),
-                    )?;
-                    let _in_reactor = reactor.enter();
-                    let (connection, handle, _multicast) = rtnetlink::new_connection()?;
-                    Ok((connection, handle))
-                })
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+            let thread = scope.spawn(|| {
+                rustix::thread::move_into_link_name_space(
+                    self.file.as_fd(),
+                    Some(LinkNameSpaceType::Network),
+                )
+                .map_err(|error| failed(error.into()))?;
+                ipv6::disable_on_new_interfaces()?;
+                ipv6::disable_on(interface)?;
+                let _in_reactor = reactor.enter();
+                let (connection, handle, _multicast) =
+                    rtnetlink::new_connection().map_err(failed)?;
+                let socket = lookup_socket().map_err(failed)?;
+                Ok((connection, handle, socket))
+            });
+            let panicked = |_| Err(failed(io::Error::other("the thread in it panicked")));
+            thread.join().unwrap_or_else(panicked)
         })
     }
 

@@ -2,23 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use tokio::sync::watch;
 
-use crate::bridge;
+use crate::bridge::{self, Bridge};
+use crate::bridge_port::forget_neighbours;
 use crate::error::NetError;
 use crate::forwarding;
 use crate::host_port::HostPort;
 use crate::host_ports::HostPorts;
 use crate::leases::{Found, LeaseFile};
 use crate::links;
-use crate::netns::{Identity, NetNs};
+use crate::netns::{Identity, NetNs, lookup_socket};
 use crate::pool::Pool;
 use crate::share::{self, Share};
+use crate::source_filter::FilterSupport;
 use crate::subnet;
 use crate::veth::{self, Plug, Ports};
 
@@ -101,8 +104,10 @@ enum Purpose {
 struct Inner {
     config: Config,
     ports: Ports,
-    bridge_index: u32,
+    bridge: Bridge,
     netlink: rtnetlink::Handle,
+    /// A socket of the bridge's namespace.
+    lookup: OwnedFd,
     leases: LeaseFile,
     state: Mutex<State>,
     /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they are first asked for.
@@ -113,6 +118,8 @@ struct Inner {
     attaching: tokio::sync::Mutex<()>,
     /// One batch of deletions at a time.
     deleting: tokio::sync::Mutex<()>,
+    /// Whether the log says that this kernel cannot filter what pods send.
+    missing_filter_told: Once,
 }
 
 #[derive(Debug)]
@@ -159,7 +166,12 @@ impl Network {
             let problem = format!("subnet {} has no room for so many nodes", pool.subnet());
             return Err(NetError::Config { problem });
         }
-        let bridge_index =
+        let lookup = lookup_socket().map_err(|source| NetError::Io {
+            operation: "open socket for",
+            path: PathBuf::from(&config.bridge),
+            source,
+        })?;
+        let bridge =
             bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
                 .await?;
         let turn_on = match config.forwarding {
@@ -178,14 +190,16 @@ impl Network {
         Ok(Inner {
             ports: Ports::new(&config.bridge, config.share),
             config,
-            bridge_index,
+            bridge,
             netlink,
+            lookup,
             leases,
             state: Mutex::new(State { pool, turned_forwarding_on }),
             prepared: Mutex::default(),
             detaching: watch::Sender::new(BTreeSet::new()),
             attaching: tokio::sync::Mutex::new(()),
             deleting: tokio::sync::Mutex::new(()),
+            missing_filter_told: Once::new(),
         })
     }
 
@@ -244,13 +258,18 @@ impl Network {
         }
         let plug = Plug {
             host_name: &host_interface,
-            bridge_index: self.inner.bridge_index,
+            lookup: &self.inner.lookup,
+            bridge_index: self.inner.bridge.index,
             address,
             prefix_len,
             gateway,
+            gateway_mac: self.inner.bridge.mac,
             mtu: self.inner.config.mtu,
         };
-        veth::plug(&self.inner.netlink, &namespace, plug).await?;
+        match veth::plug(&self.inner.netlink, &namespace, plug).await? {
+            FilterSupport::Present => {}
+            FilterSupport::Missing => self.inner.warn_of_missing_filter(),
+        }
         match purpose {
             Purpose::Use => {}
             Purpose::Later => drop(lock(&self.inner.prepared).insert(id.to_owned(), identity)),
@@ -319,7 +338,7 @@ impl Network {
         let known: BTreeSet<String> =
             ids.iter().chain(&gone).map(|id| self.inner.ports.host_name(id)).collect();
         let mut strays =
-            bridge::ports(&self.inner.netlink, self.inner.bridge_index, &self.inner.ports).await?;
+            bridge::ports(&self.inner.netlink, self.inner.bridge.index, &self.inner.ports).await?;
         strays.retain(|port| !known.contains(port));
         if strays.is_empty() {
             return Ok(());
@@ -372,6 +391,16 @@ impl Inner {
         lock(&self.state)
     }
 
+    fn warn_of_missing_filter(&self) {
+        self.missing_filter_told.call_once(|| {
+            tracing::warn!(
+                bridge = self.config.bridge,
+                "failed to filter what pods send: this kernel has no sch_ingress or no cls_bpf; a pod with NET_RAW can forge ARP and \
+                 IPv4 addresses of other pods"
+            );
+        });
+    }
+
     /// The durable lease of `id`: stored before it is used.
     fn lease(&self, id: &str) -> Result<(Ipv4Addr, Ipv4Addr, u8), NetError> {
         let mut state = self.state();
@@ -398,7 +427,10 @@ impl Inner {
         let names: Vec<String> = ids.iter().map(|id| self.ports.host_name(id)).collect();
         let group = self.ports.removal_group();
         let deleted = veth::unplug_all(&self.netlink, group, &names).await;
-        let freed = deleted.and_then(|()| self.free(&ids));
+        let freed = match deleted {
+            Ok(()) => self.free(&ids).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = freed {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(sandboxes = ?ids, %error, cause, "failed to detach sandboxes");
@@ -406,7 +438,10 @@ impl Inner {
         self.detaching.send_modify(|detaching| detaching.retain(|id| !ids.contains(id)));
     }
 
-    fn free(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
+    async fn free(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
+        let leases = self.state().pool.leases().clone();
+        let addresses = ids.iter().filter_map(|id| leases.get(id).copied());
+        forget_neighbours(&self.netlink, self.bridge.index, addresses).await?;
         let mut state = self.state();
         let freed = ids.iter().filter(|id| state.pool.release(id).is_some()).count();
         match freed {

@@ -1,17 +1,19 @@
 //! The veth pair of one sandbox: host end in the bridge, `eth0` in the sandbox's namespace, its address, lo, default route.
+//! Neither end has IPv6, and the host end is guarded before `eth0` goes up.
 
-use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 
-use futures::TryStreamExt;
 use rtnetlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkMessage};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use sha2::{Digest, Sha256};
 
+use crate::bridge_port::BridgePort;
 use crate::error::NetError;
-use crate::links::{ENODEV, errno, find, mac_of, netlink};
+use crate::links::{EEXIST, ENODEV, errno, index_of, mac_of, netlink};
 use crate::netns::NetNs;
 use crate::share::Share;
+use crate::source_filter::FilterSupport;
 
 /// The name inside, which every container expects.
 const INSIDE: &str = "eth0";
@@ -24,16 +26,18 @@ const PREFIX_OF_GUESTS: &str = "rn";
 /// Below the kernel's 15.
 const NAME_LENGTH: usize = 14;
 
-const EEXIST: i32 = 17;
-
 /// Where a sandbox is to be plugged in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plug<'a> {
     pub(crate) host_name: &'a str,
+    /// A socket of the bridge's namespace.
+    pub(crate) lookup: &'a OwnedFd,
     pub(crate) bridge_index: u32,
     pub(crate) address: Ipv4Addr,
     pub(crate) prefix_len: u8,
     pub(crate) gateway: Ipv4Addr,
+    /// The bridge's hardware address.
+    pub(crate) gateway_mac: [u8; 6],
     pub(crate) mtu: u32,
 }
 
@@ -87,46 +91,58 @@ impl Ports {
 }
 
 /// Makes pair, address and route. What an earlier, interrupted call made is completed; a host end whose other end is not
-/// in this namespace is replaced.
-pub(crate) async fn plug(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), NetError> {
-    let inside_failed = |source: io::Error| NetError::Io {
-        operation: "enter network namespace of",
-        path: plug.host_name.into(),
-        source,
-    };
-    let (connection, inside) = netns.connect().map_err(inside_failed)?;
+/// in this namespace is replaced. Answers whether the kernel filters what the sandbox sends.
+pub(crate) async fn plug(
+    handle: &Handle,
+    netns: &NetNs,
+    plug: Plug<'_>,
+) -> Result<FilterSupport, NetError> {
+    let (connection, inside, lookup) = netns.connect_without_ipv6(INSIDE, plug.host_name)?;
     let driver = tokio::spawn(connection);
-    let result = plug_with(handle, &inside, netns, plug).await;
+    let ends = || {
+        let (host, eth0) = (index_of(plug.lookup, plug.host_name)?, index_of(&lookup, INSIDE)?);
+        Ok::<_, NetError>(host.zip(eth0))
+    };
+    let result = plug_with(handle, &inside, netns, plug, ends).await;
     drop(inside);
     driver.abort();
     result
 }
 
+/// `ends` looks for the indexes of host end and `eth0`.
 async fn plug_with(
     handle: &Handle,
     inside: &Handle,
     netns: &NetNs,
     plug: Plug<'_>,
-) -> Result<(), NetError> {
+    ends: impl Fn() -> Result<Option<(u32, u32)>, NetError>,
+) -> Result<FilterSupport, NetError> {
+    let attach_failed = |error| netlink("attach veth", plug.host_name, error);
     match create(handle, netns, plug).await {
-        Ok(()) => {}
-        Err(error) if errno(&error) == Some(EEXIST) => {
-            let complete = find(handle, plug.host_name).await?.is_some()
-                && find(inside, INSIDE).await?.is_some();
-            if !complete {
-                unplug(handle, plug.host_name).await?;
-                create(handle, netns, plug)
-                    .await
-                    .map_err(|e| netlink("attach veth", plug.host_name, e))?;
-            }
-        }
-        Err(error) => return Err(netlink("attach veth", plug.host_name, error)),
+        Err(error) if errno(&error) != Some(EEXIST) => return Err(attach_failed(error)),
+        Ok(()) | Err(_) => {}
     }
-    configure(inside, plug).await
+    let (host_index, eth0) = match ends()? {
+        Some(both) => both,
+        None => {
+            unplug(handle, plug.host_name).await?;
+            create(handle, netns, plug).await.map_err(attach_failed)?;
+            ends()?.ok_or_else(|| attach_failed(rtnetlink::Error::RequestFailed))?
+        }
+    };
+    let port = BridgePort {
+        name: plug.host_name,
+        index: host_index,
+        bridge_index: plug.bridge_index,
+        address: plug.address,
+    };
+    let filter = port.set_up(handle).await?;
+    configure(inside, eth0, plug).await?;
+    Ok(filter)
 }
 
-/// One message makes both ends, with the peer already in the sandbox and the host end already in the bridge and up. The
-/// peer cannot be made up: while the kernel makes it, it has no other end yet (ENOTCONN).
+/// One message makes both ends, with the peer already in the sandbox and the host end already in the bridge. Neither is up: first the
+/// port is guarded. (The peer could not be: while the kernel makes it, it has no other end yet, ENOTCONN.)
 async fn create(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), rtnetlink::Error> {
     let peer = LinkUnspec::new_with_name(INSIDE)
         .address(mac_of(plug.address).to_vec())
@@ -137,44 +153,35 @@ async fn create(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), rt
         .name(plug.host_name)
         .mtu(plug.mtu)
         .controller(plug.bridge_index)
-        .up()
         .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
         .build();
     handle.link().add(message).execute().await
 }
 
-async fn configure(inside: &Handle, plug: Plug<'_>) -> Result<(), NetError> {
+/// Sets everything inside up. The gateway's hardware address is there for good: no ARP can give it to another pod. Everything is asked
+/// for before the first answer is awaited; the kernel goes by the order.
+async fn configure(inside: &Handle, eth0: u32, plug: Plug<'_>) -> Result<(), NetError> {
     let failed = |operation| move |source| netlink(operation, plug.host_name, source);
-    let lo = LinkUnspec::new_with_index(LO_INDEX).up().build();
-    inside.link().change(lo).execute().await.map_err(failed("set up lo behind"))?;
-    let eth0 = inside
-        .link()
-        .get()
-        .match_name(INSIDE)
-        .execute()
-        .try_next()
-        .await
-        .map_err(failed("find eth0 behind"))?;
-    let Some(eth0) = eth0.map(|link| link.header.index) else {
-        return Err(failed("find eth0 behind")(rtnetlink::Error::RequestFailed));
-    };
-    let up = LinkUnspec::new_with_index(eth0).up().build();
-    inside.link().change(up).execute().await.map_err(failed("set up eth0 behind"))?;
-    inside
-        .address()
-        .add(eth0, plug.address.into(), plug.prefix_len)
-        .replace()
-        .execute()
-        .await
-        .map_err(failed("give an address to eth0 behind"))?;
+    let up = |index| LinkUnspec::new_with_index(index).up().build();
+    let address = inside.address().add(eth0, plug.address.into(), plug.prefix_len).replace();
+    let gateway = inside
+        .neighbours()
+        .add(eth0, plug.gateway.into())
+        .link_layer_address(&plug.gateway_mac)
+        .replace();
     let default = RouteMessageBuilder::<Ipv4Addr>::new().gateway(plug.gateway).build();
-    inside
-        .route()
-        .add(default)
-        .replace()
-        .execute()
-        .await
-        .map_err(failed("set the default route behind"))
+    let (lo_up, eth0_up, address, gateway, route) = futures::join!(
+        inside.link().change(up(LO_INDEX)).execute(),
+        inside.link().change(up(eth0)).execute(),
+        address.execute(),
+        gateway.execute(),
+        inside.route().add(default).replace().execute(),
+    );
+    lo_up.map_err(failed("set up lo behind"))?;
+    eth0_up.map_err(failed("set up eth0 behind"))?;
+    address.map_err(failed("give an address to eth0 behind"))?;
+    gateway.map_err(failed("tell the gateway's hardware address behind"))?;
+    route.map_err(failed("set the default route behind"))
 }
 
 /// Deletes the pair. Absent is success. Takes about 20 ms in the kernel.

@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use rekindle_net::{HostPort, PortProtocol};
+use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_runtime::Namespace;
 use rekindle_types::pods::{AnySpec, is_finished};
+use rekindle_types::{TickDuration, node_ports};
 
 use crate::container_spec::pod_namespaces;
 
@@ -20,6 +22,28 @@ pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
     found.sort();
     found.dedup();
     found
+}
+
+/// Those that no other pod of the node may have with this one: what is opened for it, and what a pod on the node's network names as its
+/// own. SCTP is left out, as above.
+pub(crate) fn claimed_ports(pod: &Pod) -> Vec<HostPort> {
+    named_ports(pod).filter_map(host_port).collect()
+}
+
+/// Why a pod that asks for these ports is not taken up, if other pods of the node have one of them. A port that a process of the machine
+/// has, or a pod of another node of it, is no reason: neither does the kubelet look for such, and it may be free again soon. Source:
+/// kubelet, `pkg/kubelet/lifecycle/predicate.go`, `generalFilter`.
+pub(crate) fn refusal<'a>(
+    wanted: &[HostPort],
+    mut taken: impl Iterator<Item = &'a HostPort>,
+) -> Option<Eviction> {
+    taken.find(|taken| wanted.iter().any(|wanted| clash(*wanted, **taken)))?;
+    let (reason, why) = (node_ports::REFUSED, node_ports::NO_FREE_PORT);
+    Some(Eviction {
+        cause: EvictionCause::NotAdmitted { reason },
+        message: format!("Predicate {reason} failed: {why}"),
+        grace: TickDuration::ZERO,
+    })
 }
 
 /// The ports of sidecars and regular containers.

@@ -51,6 +51,9 @@ pub struct CgroupUsage {
     pub memory: MemoryUsage,
     /// Processes and threads now; `None` where the machine does not count them, and for its root.
     pub pids: Option<u64>,
+    /// How often a fork failed because of the limit of processes. Where it is counted depends on the kernel: in the group of the process
+    /// that forked, in the group that has the limit (since Linux 6.11), or in those above as well.
+    pub forks_refused: u64,
 }
 
 /// Time on the processors since the group was made.

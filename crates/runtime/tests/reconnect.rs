@@ -430,6 +430,25 @@ fn a_shim_that_is_stopped_is_taken_away_all_the_same() {
     assert!(world.block(world.rt().snapshot()).unwrap().is_empty());
 }
 
+/// No probe asks it, and no exit is told any more: the pod would seem healthy for ever.
+#[test]
+fn a_shim_that_is_stopped_is_noticed_although_nothing_is_asked_of_it() {
+    let mut world = World::new();
+    let info = world.run_sandbox();
+    let started = world.start(&world.shell("web", 0, "sleep 100"));
+    // the agent that notices is not the one that started the shim
+    world.reopen();
+    let (shim, container) = (pidfd(info.pid), pidfd(started.pid));
+    let pid = Pid::from_raw(i32::try_from(info.pid).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let event = world.block(world.rt().next_event());
+    assert_eq!(event, RuntimeEvent::SandboxDied { key: world.sandbox() });
+    wait_for_end(&container);
+    wait_for_end(&shim);
+    assert_eq!(world.snapshot().state, SandboxState::NotReady);
+    world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
+}
+
 /// Nobody could end what it holds otherwise: its pod would be terminating for ever.
 #[test]
 fn a_container_whose_shim_is_stopped_is_killed_with_all_of_its_sandbox() {

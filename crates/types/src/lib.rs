@@ -22,6 +22,7 @@ pub mod log_options;
 pub mod metrics;
 pub mod mounted_volumes;
 pub mod node_affinity;
+pub mod node_ports;
 pub mod nodes;
 pub mod notice;
 pub mod oom;

@@ -50,6 +50,8 @@ pub mod event {
     pub const FAILED_TO_SCALE_UP_GROUP: &str = "FailedToScaleUpGroup";
     pub const SCALE_DOWN: &str = "ScaleDown";
 
+    /// Ours: a pod has as many processes and threads as it may.
+    pub const PROCESS_LIMIT_REACHED: &str = "ProcessLimitReached";
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";
     /// Ours: a PodRestart began.

@@ -46,7 +46,7 @@ impl Settings {
             pod_cidr: args.pod_cidr.clone(),
             max_container_restart_period_seconds: args.max_container_restart_period.as_secs(),
             static_pod_path: args.static_pod_path.clone(),
-            pod_pids_limit: args.pod_pids_limit,
+            pod_pids_limit: (args.pod_pids_limit > 0).then_some(args.pod_pids_limit),
         }
     }
 

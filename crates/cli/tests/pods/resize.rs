@@ -397,3 +397,26 @@ spec:
     engine.wait_for("pod/bomb", ".status.containerStatuses[1].restartCount", "0");
     engine.wait_for("pod/other", ".status.containerStatuses[0].restartCount", "0");
 }
+
+#[test]
+fn a_pod_that_reaches_its_limit_of_processes_is_told_so() {
+    let engine = Engine::start_with(&["--pod-pids-limit", "30"]);
+    engine.apply(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {name: forker}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: localhost/host
+    # a server that goes on when it cannot fork
+    command: [perl, -e, 'while (1) { my $pid = fork; sleep 100000 if defined $pid && !$pid; sleep 1 if !defined $pid }']
+",
+    );
+    let told = "the pod reached its limit of 30 processes and threads (--pod-pids-limit)";
+    engine.wait_for_event("forker", "ProcessLimitReached", told);
+    let account = engine.rekindle(&["why", "pod/forker"]);
+    assert!(text(&account.stdout).contains(told), "{}", text(&account.stdout));
+}

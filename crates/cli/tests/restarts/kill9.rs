@@ -71,3 +71,46 @@ fn objects_acknowledged_before_a_kill_are_there_after_it() {
     engine.launch(&[]);
     assert_eq!(engine.get("configmaps")["items"], before["items"]);
 }
+
+/// The parent of the process that was started so: its shim, in the host's numbers.
+fn shim_of(command: &str) -> String {
+    let is_it = |pid: &String| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ") == command
+    };
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let mut pids = entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let pid = pids.find(is_it).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    parent.trim().to_owned()
+}
+
+#[test]
+fn a_pod_without_probes_whose_shim_is_stopped_gets_a_new_sandbox() {
+    let engine = Engine::start();
+    let seconds = 1_000_000 + engine.pid();
+    engine.apply(&format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: quiet}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {{name: app, image: localhost/host, command: [sleep, '{seconds}']}}
+"
+    ));
+    engine.wait_ready("quiet");
+    let uid = engine.get("pod/quiet")["metadata"]["uid"].clone();
+    let shim = shim_of(&format!("sleep {seconds}"));
+    assert!(Command::new("kill").args(["-STOP", &shim]).status().unwrap().success());
+    engine.wait_for("pod/quiet", ".status.containerStatuses[0].restartCount", "1");
+    engine.wait_ready("quiet");
+    engine.wait_for_event("quiet", "SandboxChanged", "");
+    assert_eq!(engine.get("pod/quiet")["metadata"]["uid"], uid);
+    assert_ne!(shim_of(&format!("sleep {seconds}")), shim);
+    let said = engine.kubectl(&["exec", "quiet", "--", "echo", "well"]);
+    assert_eq!(said.trim(), "well");
+    engine.wait_for("pod/quiet", ".status.containerStatuses[0].restartCount", "1");
+}

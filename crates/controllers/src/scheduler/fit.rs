@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use rekindle_types::held::Pod;
+use rekindle_types::node_ports::NO_FREE_PORT;
 
 use super::claims::Claims;
 use super::neighbours::Neighbours;
@@ -84,12 +85,11 @@ impl<'a> Fit<'a> {
 
     /// What the node lacks: a port, or room.
     fn shortage(&self, node: &Node, state: &NodeState) -> Option<Refusal> {
-        let no_port = "node(s) didn't have free ports for the requested pod ports";
         if self.ports.are_taken_on(state) {
-            return Some(Refusal::of_pods(no_port));
+            return Some(Refusal::of_pods(NO_FREE_PORT));
         }
         if machine_ports::are_taken_beside(self.view, self.pod, &self.ports, node) {
-            return Some(Refusal::final_for(no_port));
+            return Some(Refusal::final_for(NO_FREE_PORT));
         }
         filter::shortages(&self.requests, state.allocatable(), state.used())
     }

@@ -55,9 +55,14 @@ impl Namespace {
 
     /// What `ip` (iproute2) says inside.
     pub fn ip(&self, arguments: &str) -> String {
+        self.run("ip", arguments)
+    }
+
+    /// What a program says inside.
+    pub fn run(&self, program: &str, arguments: &str) -> String {
         self.inside(|| {
-            let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-            assert!(output.status.success(), "ip {arguments}: {output:?}");
+            let output = Command::new(program).args(arguments.split(' ')).output().unwrap();
+            assert!(output.status.success(), "{program} {arguments}: {output:?}");
             String::from_utf8(output.stdout).unwrap()
         })
     }

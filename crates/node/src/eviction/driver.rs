@@ -16,6 +16,7 @@ use super::choice::{self, Victim};
 use super::figures::{Observations, PodFigures};
 use super::judge::{Reclaim, Verdict, Watch, is_short};
 use super::policy::EvictionPolicy;
+use super::process_limits::{ForkRefusals, limit_reached};
 use super::signal::Resource;
 use super::{messages, storage};
 use crate::context::NodeContext;
@@ -60,6 +61,7 @@ impl EvictionManager {
             pressures,
             orders,
             watch: Watch::default(),
+            fork_refusals: ForkRefusals::default(),
             evicted: BTreeSet::new(),
         };
         Self { task: tokio::spawn(driver.run()) }
@@ -86,6 +88,7 @@ struct Driver<R, N> {
     pressures: watch::Sender<Standing>,
     orders: mpsc::UnboundedSender<Order>,
     watch: Watch,
+    fork_refusals: ForkRefusals,
     /// Pods that were told to go and are still here: their phase says so only when they have ended.
     evicted: BTreeSet<PodUid>,
 }
@@ -121,11 +124,13 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
     async fn round(&mut self) -> Result<Round, RuntimeError> {
         self.forget_those_gone();
         let limited = self.pods_are_limited();
-        if self.policy.thresholds.is_empty() && !limited {
+        let has_process_limit = self.node.pod_pids_limit.is_some();
+        if self.policy.thresholds.is_empty() && !limited && !has_process_limit {
             return Ok(Round::Quiet);
         }
         let scope = if limited { Scope::Everything } else { Scope::Processes };
         let usage = self.usage.take(scope).await?;
+        self.tell_of_refused_forks(&usage);
         let Verdict { pressures, reclaim } = self.judge(&usage);
         self.pressures.send_if_modified(|known| {
             let news = *known != pressures;
@@ -146,6 +151,13 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
     fn forget_those_gone(&mut self) {
         let here = self.node.index.all();
         self.evicted.retain(|uid| here.iter().any(|view| view.pod_ref.uid == *uid));
+    }
+
+    fn tell_of_refused_forks(&mut self, usage: &NodeUsage) {
+        let Some(limit) = self.node.pod_pids_limit else { return };
+        for pod in self.fork_refusals.look(&usage.pods) {
+            self.node.recorder.pod_event(pod, limit_reached(limit));
+        }
     }
 
     fn judge(&mut self, usage: &NodeUsage) -> Verdict {

@@ -6,6 +6,7 @@
 //!                                ▼
 //!                           node level: unused images ─► still met? ─► ranking ─► one pod ─► again when it is gone
 //!  figures of a pod ─► storage limits ─► evicted whatever the node has left
+//!                    └► refused forks ─► an event
 //! ```
 //! Source: Kubernetes documentation, "Node-pressure Eviction"; the kubelet's eviction manager. All but `driver` is pure.
 
@@ -16,6 +17,7 @@ mod figures;
 mod judge;
 mod messages;
 mod policy;
+mod process_limits;
 mod ranking;
 mod signal;
 mod storage;

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
+use rekindle_net::HostPort;
 use rekindle_pod::Loss;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::pod_annotations::is_mirror;
@@ -32,6 +33,7 @@ use super::worker::{Admission, Worker, WorkerStart};
 use crate::config::Duty;
 use crate::context::NodeContext;
 use crate::eviction::{Order, Standing};
+use crate::host_ports::claimed_ports;
 use crate::network::PodNetwork;
 use crate::shutdown::{Shutdown, ShutdownPolicy};
 use crate::static_pods::{Listing, StaticPods, disown};
@@ -58,6 +60,8 @@ struct WorkerHandle {
     failures: u32,
     object: Object,
     source: Source,
+    /// The node's ports that are its own as long as it is not over; none if it was refused.
+    ports: Vec<HostPort>,
 }
 
 /// Whether the API still has a pod's object.
@@ -104,6 +108,8 @@ pub(crate) struct Manager<R, N> {
     early: BTreeMap<PodUid, Vec<RuntimeEvent>>,
     /// UIDs of the list that is being received.
     listed: BTreeSet<PodUid>,
+    /// New pods that ask for ports of the node, until it is known which ports those have that were here before.
+    awaiting_ports: BTreeMap<PodUid, Pod>,
     api_listed: ApiList,
     statics: StaticPods,
     /// Requests that are not settled, by UID.
@@ -153,6 +159,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             found: by_pod,
             early: BTreeMap::new(),
             listed: BTreeSet::new(),
+            awaiting_ports: BTreeMap::new(),
             api_listed: ApiList::Awaited,
             statics,
             restarts: BTreeMap::new(),
@@ -251,6 +258,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let Some(pod_ref) = pod_ref(&pod) else { return };
         if let Some(worker) = self.workers.get(&pod_ref.uid) {
             worker.updates.send_replace(Arc::new(pod));
+        } else if self.has_to_wait_for_ports(&pod) {
+            self.awaiting_ports.insert(pod_ref.uid, pod);
         } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
             let admission = self.admission(&pod);
             self.start_worker(pod_ref, Arc::new(pod), Source::Api, admission);
@@ -259,6 +268,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn pod_gone(&mut self, uid: &PodUid, loss: Loss) {
         self.over.remove(uid);
+        self.awaiting_ports.remove(uid);
         if let Some(worker) = self.workers.get_mut(uid) {
             worker.object = Object::Gone;
         }
@@ -278,6 +288,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             self.pod_gone(&uid, Loss::Missing);
         }
         self.over.retain(|uid| self.listed.contains(uid));
+        self.awaiting_ports.retain(|uid, _| self.listed.contains(uid));
         self.api_listed = ApiList::Complete;
         self.take_up();
     }
@@ -292,6 +303,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 self.phase = Phase::Serving;
                 self.start_statics();
                 self.recover();
+                self.take_up_those_awaiting_ports();
                 self.node.room.listed();
             }
             Phase::RecoveringToEnd => {
@@ -345,6 +357,10 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         admission: Admission,
     ) {
         let uid = pod_ref.uid.clone();
+        let ports = match admission {
+            Admission::Granted | Admission::InQuestion { .. } => claimed_ports(&pod),
+            Admission::Refused(_) => Vec::new(),
+        };
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
         let found = self.found.remove(&uid).unwrap_or_default();
@@ -359,7 +375,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             source: source.clone(),
         };
         let object = Object::There;
-        let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0, object, source };
+        let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0, object, source, ports };
         let task = self.tasks.spawn(Worker::run(self.node.clone(), start));
         self.task_pods.insert(task.id(), uid.clone());
         self.workers.insert(uid.clone(), handle);

@@ -18,6 +18,8 @@ struct State {
     addresses: BTreeMap<String, Ipv4Addr>,
     given: u8,
     ports: BTreeMap<PodUid, OpenPorts>,
+    /// Ports that a process of the machine has.
+    foreign: BTreeSet<SocketAddr>,
 }
 
 #[derive(Debug)]
@@ -37,6 +39,11 @@ impl FakeNetwork {
         let state = self.0.lock().unwrap();
         let of = |open: &OpenPorts| open.ports.iter().map(|p| (p.listen, open.target)).collect();
         state.ports.values().flat_map(|open| -> Vec<_> { of(open) }).collect()
+    }
+
+    /// A process of the machine has exactly these ports.
+    pub(crate) fn occupy(&self, ports: &[SocketAddr]) {
+        self.0.lock().unwrap().foreign = ports.iter().copied().collect();
     }
 
     /// As when an agent ends: what it served is closed, addresses stay.
@@ -69,7 +76,9 @@ impl PodNetwork for FakeNetwork {
     ) -> Result<(), NetworkError> {
         let mut state = self.0.lock().unwrap();
         let taken = |port: &HostPort| {
-            state.ports.iter().any(|(other, open)| other != pod && open.ports.contains(port))
+            let mut others = state.ports.iter().filter(|(other, _)| *other != pod);
+            state.foreign.contains(&port.listen)
+                || others.any(|(_, open)| open.ports.contains(port))
         };
         if let Some(port) = ports.iter().find(|port| taken(port)) {
             return Err(NetworkError(format!("open port {} of the node", port.listen)));

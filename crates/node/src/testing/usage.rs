@@ -13,6 +13,7 @@ pub(crate) struct Usages {
     /// Bytes of memory in use, half of them page cache that nobody has touched lately.
     pub(crate) memory_bytes: BTreeMap<String, u64>,
     pub(crate) cpu_ns: BTreeMap<String, u64>,
+    pub(crate) forks_refused: BTreeMap<String, u64>,
     /// Bytes of the writable layer.
     pub(crate) layer_bytes: BTreeMap<String, u64>,
     /// Walks through writable layers.
@@ -24,7 +25,13 @@ impl Usages {
         let bytes = self.machine_memory_bytes;
         let memory =
             MemoryUsage { usage_bytes: bytes, working_set_bytes: bytes, ..MemoryUsage::default() };
-        CgroupUsage { taken_at: now, cpu: Some(CpuUsage::default()), memory, pids: None }
+        CgroupUsage {
+            taken_at: now,
+            cpu: Some(CpuUsage::default()),
+            memory,
+            pids: None,
+            forks_refused: 0,
+        }
     }
 
     /// Of these containers together.
@@ -42,6 +49,7 @@ impl Usages {
                 ..MemoryUsage::default()
             },
             pids: u64::try_from(containers.len()).ok(),
+            forks_refused: sum(&self.forks_refused),
         }
     }
 

@@ -13,7 +13,7 @@ use rekindle_shim::protocol::{Answer, ExitRecord, Failure, Request, ShimState};
 use super::link::{CallError, Link, Receiver};
 use super::sandbox::{Sandbox, Target};
 use super::shim_process::Socket;
-use super::{Shared, blocking};
+use super::{Shared, blocking, janitor};
 
 /// A shim that does not answer in this time is stopped or stuck.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -99,15 +99,27 @@ pub(crate) async fn insist(
 ) -> Result<Answer, CallError> {
     let answer = ask(link, request).await;
     if let Err(CallError::Silent(_)) = answer {
-        let _gate = sandbox.gate.lock().await;
-        if sandbox.link().is_some_and(|now| now.is_same(link)) {
-            dial_again(shared, sandbox).await;
-        }
+        give_up_silent(shared, sandbox, link).await;
         if sandbox.link().is_none() {
             return Err(CallError::Gone);
         }
     }
     answer
+}
+
+/// A shim did not answer over this link: it is dialled anew. When it is silent then, too, its sandbox is taken for dead, and it is killed: it
+/// would go on as a stranger.
+pub(crate) async fn give_up_silent(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, link: &Link) {
+    let _gate = sandbox.gate.lock().await;
+    if !sandbox.link().is_some_and(|now| now.is_same(link)) {
+        return; // somebody else did it meanwhile
+    }
+    // while its socket is open: so the number is still its own
+    let shim = sandbox.info().and_then(|info| janitor::open_shim(info.pid));
+    dial_again(shared, sandbox).await;
+    if let (Some(shim), None) = (shim, sandbox.link()) {
+        janitor::kill_shim(&shim);
+    }
 }
 
 /// A socket closed: the shim died, or dropped an agent that was too slow for it, or the sandbox has another link already.

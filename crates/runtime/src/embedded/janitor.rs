@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,17 +88,26 @@ fn reap_shim(sandbox: &Sandbox) {
         }
         return;
     }
-    let Some(pid) = pid.and_then(|pid| Pid::from_raw(pid.cast_signed())) else { return };
     // An earlier agent's child. Its number is still its own: it held the socket until just now.
-    if let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        let is_shim = fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
-            .is_ok_and(|cmdline| cmdline.starts_with("rekindle-shim"));
-        if is_shim && rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).is_ok() {
-            let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
-            // Nobody waits for this thread; an interrupted wait only makes the cgroup busy a little longer.
-            let _ = rustix::event::poll(&mut ended, None);
-        }
+    let Some(pidfd) = pid.and_then(open_shim) else { return };
+    if kill_shim(&pidfd) {
+        let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+        // Nobody waits for this thread; an interrupted wait only makes the cgroup busy a little longer.
+        let _ = rustix::event::poll(&mut ended, None);
     }
+}
+
+/// The process of this number, if it is a shim.
+pub(crate) fn open_shim(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(pid.cast_signed())?;
+    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let cmdline = fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+    cmdline.is_ok_and(|cmdline| cmdline.starts_with("rekindle-shim")).then_some(pidfd)
+}
+
+/// Kills it. False when it has ended by itself.
+pub(crate) fn kill_shim(shim: &OwnedFd) -> bool {
+    rustix::process::pidfd_send_signal(shim, Signal::KILL).is_ok()
 }
 
 /// Clears away one container's root and cgroup.

@@ -154,6 +154,11 @@ impl Link {
 pub(crate) struct Awaited(oneshot::Receiver<Result<Answer, Failure>>);
 
 impl Awaited {
+    /// Whether it is here by then, whatever it is. One that is not may still come.
+    pub(crate) async fn is_given_within(&mut self, time: Duration) -> bool {
+        tokio::time::timeout(time, &mut self.0).await.is_ok()
+    }
+
     /// Waits for it.
     pub(crate) async fn given(self) -> Result<Answer, CallError> {
         self.within(ANSWER_TIME_MAX).await

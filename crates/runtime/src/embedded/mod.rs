@@ -28,6 +28,7 @@ mod sandbox;
 mod sandboxes;
 mod seccomp;
 mod shim_process;
+mod shim_watch;
 mod spares;
 mod streams;
 mod support;
@@ -155,6 +156,7 @@ impl EmbeddedRuntime {
             clearing: Clearing::new(),
         });
         recover::recover(&shared).await?;
+        shim_watch::start(&shared);
         Ok(Self { shared, events: tokio::sync::Mutex::new(receiver) })
     }
 

@@ -3,13 +3,15 @@
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_runtime::Runtime;
+use rekindle_types::pods::is_final;
 use rekindle_types::{PodUid, TickDuration};
 
 use super::super::placement;
 use super::super::shown_by::Source;
 use super::super::worker::Admission;
-use super::{Manager, Phase};
+use super::{Manager, Object, Phase};
 use crate::eviction;
+use crate::host_ports;
 use crate::network::PodNetwork;
 use crate::shutdown::{NOT_ADMITTED, NOT_ADMITTED_MESSAGE};
 
@@ -24,7 +26,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             }),
             Phase::Serving => {
                 let refusal = eviction::refusal(pod, &self.rules.pressures.borrow());
-                self.admission_by_node(pod, refusal.or_else(|| self.rules.sysctls.refusal(pod)))
+                let refusal = refusal.or_else(|| self.rules.sysctls.refusal(pod));
+                self.admission_by_node(pod, refusal.or_else(|| self.port_refusal(pod)))
             }
             // what an earlier agent had taken up is not asked about again
             Phase::Recovering if self.is_taken_up(pod) => Admission::Granted,
@@ -38,7 +41,43 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if self.is_taken_up(pod) {
             return Admission::Granted;
         }
-        self.placement(pod, source)
+        match self.port_refusal(pod) {
+            Some(refusal) => Admission::Refused(refusal),
+            None => self.placement(pod, source),
+        }
+    }
+
+    /// Whether a new pod asks for ports while it is not known yet which of them others have.
+    pub(super) fn has_to_wait_for_ports(&self, pod: &Pod) -> bool {
+        self.phase == Phase::Recovering
+            && !self.is_taken_up(pod)
+            && !host_ports::claimed_ports(pod).is_empty()
+    }
+
+    /// Now it is known. The oldest comes first, as with the kubelet.
+    pub(super) fn take_up_those_awaiting_ports(&mut self) {
+        let mut pods: Vec<Pod> = std::mem::take(&mut self.awaiting_ports).into_values().collect();
+        pods.sort_by(|a, b| a.metadata.creation_timestamp.cmp(&b.metadata.creation_timestamp));
+        for pod in pods {
+            self.pod_seen(pod);
+        }
+    }
+
+    /// Why the pod is not taken up for its ports, if it is not. One that is over has given them back, and one that is gone from the API
+    /// does so in a moment.
+    fn port_refusal(&self, pod: &Pod) -> Option<Eviction> {
+        let wanted = host_ports::claimed_ports(pod);
+        if wanted.is_empty() {
+            return None;
+        }
+        let is_over = |uid: &PodUid| {
+            let view = self.node.index.get(uid);
+            view.is_some_and(|view| view.status.borrow().phase.as_deref().is_some_and(is_final))
+        };
+        let holders = self.workers.iter().filter(|(uid, worker)| {
+            !worker.ports.is_empty() && worker.object == Object::There && !is_over(uid)
+        });
+        host_ports::refusal(&wanted, holders.flat_map(|(_, worker)| &worker.ports))
     }
 
     fn admission_by_node(&self, pod: &Pod, refusal: Option<Eviction>) -> Admission {

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use rekindle_types::v1alpha1::Rung;
+use serde_json::json;
 
 use super::events;
-use crate::testing::{World, container, pod, restart};
+use crate::testing::{FakeApi, World, container, pod, restart};
 
 fn with_port(name: &str) -> Pod {
     let mut app = container("app");
@@ -61,19 +62,68 @@ async fn a_port_leads_to_its_pod_through_restarts_and_agents_and_ends_with_it() 
     assert_eq!(target(&world), None);
 }
 
+fn is_refused(api: &FakeApi, name: &str) -> bool {
+    let pod = api.get("pods", name).unwrap_or_default();
+    assert_ne!(pod["status"]["phase"], "Running", "{name}");
+    pod["status"]["phase"] == "Failed"
+}
+
+/// Source: kubelet, `generalFilter`, and `nodeports.ErrReason`.
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_port_another_one_has_says_so_and_starts_when_it_is_free() {
+async fn a_pod_whose_port_another_one_of_the_node_has_fails_and_the_next_one_gets_it() {
     let world = World::new();
     world.api.create("pods", &with_port("first"));
     let _agent = world.agent().await;
     world.until_running("first").await;
     world.api.create("pods", &with_port("second"));
-    world.api.until("told", |_| !events(&world, "FailedCreatePodSandBox").is_empty()).await;
-    let told = events(&world, "FailedCreatePodSandBox");
-    let expected = "open port 0.0.0.0:8080 of the node (pod default/first of node node-a has it)";
-    assert!(told[0].contains(expected), "{told:?}");
+    world.api.until("refused", |api| is_refused(api, "second")).await;
+    let status = world.status("second");
+    let message = "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
+    assert_eq!((&status["reason"], &status["message"]), (&json!("NodePorts"), &json!(message)));
+    assert!(events(&world, "FailedCreatePodSandBox").is_empty());
+    let mut other = with_port("other");
+    let spec = other.spec.as_mut().unwrap();
+    spec.containers[0].ports.as_mut().unwrap()[0].host_port = Some(8081);
+    spec.host_network = Some(true);
+    world.api.create("pods", &other);
+    world.until_running("other").await;
     assert_eq!(target(&world), address(&world, "first"));
     world.api.delete_pod("first", 1);
-    world.until_running("second").await;
-    assert_eq!(target(&world), address(&world, "second"));
+    world.api.until("gone", |api| api.get("pods", "first").is_none()).await;
+    world.api.create("pods", &with_port("third"));
+    world.until_running("third").await;
+    assert_eq!(target(&world), address(&world, "third"));
+}
+
+/// An agent that starts again is told of pods in any order.
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_waits_until_it_is_known_which_ports_are_taken() {
+    let world = World::new();
+    world.api.create("pods", &with_port("web"));
+    let agent = world.agent().await;
+    world.until_running("web").await;
+    world.crash(agent);
+    world.network.forget_ports();
+    // listed before it, by name
+    world.api.create("pods", &with_port("another"));
+    let _agent = world.agent().await;
+    world.api.until("refused", |api| is_refused(api, "another")).await;
+    world.api.until("open again", |_| target(&world).is_some()).await;
+    assert_eq!(target(&world), address(&world, "web"));
+    assert_eq!(world.machine.starts("app"), 1);
+}
+
+/// The kubelet would not notice: a container starts, and its port is another's.
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_port_a_process_of_the_machine_has_says_so_and_starts_when_it_is_free() {
+    let world = World::new();
+    world.network.occupy(&["0.0.0.0:8080".parse().unwrap()]);
+    world.api.create("pods", &with_port("web"));
+    let _agent = world.agent().await;
+    world.api.until("told", |_| !events(&world, "FailedCreatePodSandBox").is_empty()).await;
+    let told = events(&world, "FailedCreatePodSandBox");
+    assert!(told[0].contains("open port 0.0.0.0:8080 of the node"), "{told:?}");
+    world.network.occupy(&[]);
+    world.until_running("web").await;
+    assert_eq!(target(&world), address(&world, "web"));
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | CPU | `cpuacct.usage`, `cpu.stat` | `cpu.stat` |
 //! | memory | `memory.usage_in_bytes`, `memory.stat` (`total_…`), `memory.oom_control` | `memory.current`, `memory.stat`, `memory.events` |
-//! | processes | `pids.current` | `pids.current` |
+//! | processes | `pids.current`, `pids.events` | `pids.current`, `pids.events` |
 //!
 //! The root of version 2 has no memory files of its own; there /proc/meminfo speaks for it.
 
@@ -95,9 +95,12 @@ pub(super) fn of_v1(trees: &v1::Trees, path: &Path, now: Tick) -> Result<CgroupU
             })
         }
     };
-    let pids = match trees.pids() {
-        None => None,
-        Some(root) => number_if_there(&root.join(path), "pids.current")?,
+    let (pids, forks_refused) = match trees.pids() {
+        None => (None, 0),
+        Some(root) => {
+            let folder = root.join(path);
+            (number_if_there(&folder, "pids.current")?, forks_refused(&folder)?)
+        }
     };
     Ok(CgroupUsage {
         taken_at: now,
@@ -111,6 +114,7 @@ pub(super) fn of_v1(trees: &v1::Trees, path: &Path, now: Tick) -> Result<CgroupU
             oom_kills: oom.get("oom_kill"),
         },
         pids,
+        forks_refused,
     })
 }
 
@@ -123,6 +127,7 @@ pub(super) fn of_v2(folder: &Path, now: Tick) -> Result<CgroupUsage, Missing> {
         cpu: cpu_of_v2(folder)?,
         memory: memory_of_v2(&stat, usage_bytes, events.get("oom_kill")),
         pids: number_if_there(folder, "pids.current")?,
+        forks_refused: forks_refused(folder)?,
     })
 }
 
@@ -137,7 +142,12 @@ pub(super) fn of_v2_root(root: &Path, meminfo: &Path, now: Tick) -> Result<Cgrou
         cpu: cpu_of_v2(root)?,
         memory: memory_of_v2(&stat, usage_bytes, 0),
         pids: None,
+        forks_refused: 0,
     })
+}
+
+fn forks_refused(folder: &Path) -> Result<u64, Missing> {
+    Ok(Stat::read_or_empty(folder, "pids.events")?.get("max"))
 }
 
 fn cpu_of_v2(folder: &Path) -> Result<Option<CpuUsage>, Missing> {

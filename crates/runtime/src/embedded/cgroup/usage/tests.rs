@@ -47,6 +47,7 @@ const V1: &[(&str, &str)] = &[
         "nr_periods 120\nnr_throttled 30\nthrottled_time 1500000000\nnr_bursts 0\nburst_time 0\n",
     ),
     ("pids/pod/pids.current", "7\n"),
+    ("pids/pod/pids.events", "max 2\n"),
 ];
 
 #[test]
@@ -77,6 +78,7 @@ fn version_1_is_read_from_the_trees_of_its_controllers() {
                 oom_kills: 3,
             },
             pids: Some(7),
+            forks_refused: 2,
         }
     );
 }
@@ -105,6 +107,7 @@ fn version_2_is_read_from_its_one_tree() {
              throttled_usec 1500000\nnr_bursts 0\nburst_usec 0\n",
         ),
         ("pod/pids.current", "7\n"),
+        ("pod/pids.events", "max 5\n"),
     ]);
     let usage = of_v2(&groups.path("pod"), NOW).unwrap();
     assert_eq!(
@@ -118,7 +121,7 @@ fn version_2_is_read_from_its_one_tree() {
     );
     assert_eq!(usage.memory.working_set_bytes, 40 << 20);
     assert_eq!((usage.memory.rss_bytes, usage.memory.oom_kills), (30 << 20, 3));
-    assert_eq!(usage.pids, Some(7));
+    assert_eq!((usage.pids, usage.forks_refused), (Some(7), 5));
 }
 
 #[test]

@@ -1,0 +1,283 @@
+//! Which frames a pod may send: IPv4 and ARP, under its own hardware address and its own IPv4 address. All else is dropped where it
+//! enters the host, so that no pod can speak for another one or for the gateway: forged ARP, router advertisements, VLAN tags.
+//!
+//! The filter is a classic BPF program on the ingress hook of the veth's host end (`cls_bpf`, direct action). It goes in by netlink and
+//! needs neither nf_tables nor the bpf(2) system call. Source: tc-bpf(8), `net/sched/cls_bpf.c`.
+
+use std::net::Ipv4Addr;
+
+use futures::StreamExt;
+use rtnetlink::Handle;
+use rtnetlink::packet_core::{
+    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::tc::{
+    TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcMessage, TcOption,
+};
+
+use crate::links::{EEXIST, ENOENT, errno};
+
+/// The kernel has no traffic control at all.
+const EOPNOTSUPP: i32 = 95;
+
+/// linux/if_ether.h
+const ETH_P_ALL: u16 = 3;
+const ETH_P_IP: u32 = 0x0800;
+const ETH_P_ARP: u32 = 0x0806;
+/// Bytes of an Ethernet header and the shortest IPv4 header.
+const IPV4_BYTES_MIN: u32 = 14 + 20;
+/// Bytes of an Ethernet header and an ARP packet of Ethernet and IPv4.
+const ARP_BYTES: u32 = 14 + 28;
+
+/// linux/pkt_cls.h: go on, with the filters of others if there are any.
+const TC_ACT_UNSPEC: u32 = u32::MAX;
+/// linux/pkt_cls.h: drop.
+const TC_ACT_SHOT: u32 = 2;
+/// linux/pkt_cls.h: attributes that carry a classic program.
+const TCA_BPF_OPS_LEN: u16 = 4;
+const TCA_BPF_OPS: u16 = 5;
+/// linux/filter.h: whether the frame has a VLAN tag, which the kernel has taken off by then.
+const VLAN_TAG_PRESENT: u32 = u32::MAX - 0x1000 + 1 + 48;
+
+/// How the filter of one port is found again.
+const PRIORITY: u32 = 1;
+const FILTER: TcHandle = TcHandle { major: 0, minor: 1 };
+
+/// Whether the kernel took the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FilterSupport {
+    /// It did.
+    Present,
+    /// It knows no such filter.
+    Missing,
+}
+
+/// One instruction of classic BPF (linux/filter.h, `struct sock_filter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Instruction {
+    code: u16,
+    /// Instructions to skip when a test holds, and when it does not.
+    skip: (u8, u8),
+    operand: u32,
+}
+
+/// BPF_LD with BPF_ABS: a byte, a half word, a word of the frame.
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_WORD: u16 = 0x20;
+/// BPF_LD with BPF_LEN: the length of the frame.
+const LOAD_LENGTH: u16 = 0x80;
+/// BPF_JMP with a constant.
+const IF_EQUAL: u16 = 0x15;
+const IF_AT_LEAST: u16 = 0x35;
+/// BPF_RET with a constant.
+const RETURN: u16 = 0x06;
+
+/// Something that must hold of a frame: what is loaded, the test, and the constant.
+type Check = (u16, u32, u16, u32);
+
+/// The program for a pod with these addresses.
+fn program(mac: [u8; 6], address: Ipv4Addr) -> Vec<Instruction> {
+    let [a, b, c, d, e, f] = mac;
+    let (mac_head, mac_tail) = (u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, f]));
+    let address = address.to_bits();
+    // A load beyond the frame's end would let it pass, so the length comes first.
+    let any: [Check; 4] = [
+        (LOAD_LENGTH, 0, IF_AT_LEAST, IPV4_BYTES_MIN),
+        (LOAD_BYTE, VLAN_TAG_PRESENT, IF_EQUAL, 0),
+        (LOAD_HALF, 6, IF_EQUAL, mac_head.into()),
+        (LOAD_WORD, 8, IF_EQUAL, mac_tail),
+    ];
+    let arp: [Check; 6] = [
+        (LOAD_LENGTH, 0, IF_AT_LEAST, ARP_BYTES),
+        (LOAD_WORD, 14, IF_EQUAL, 0x0001_0800), // of Ethernet and IPv4
+        (LOAD_HALF, 18, IF_EQUAL, 0x0604),      // and so long are their addresses
+        (LOAD_HALF, 22, IF_EQUAL, mac_head.into()),
+        (LOAD_WORD, 24, IF_EQUAL, mac_tail),
+        (LOAD_WORD, 28, IF_EQUAL, address),
+    ];
+    let ipv4: [Check; 1] = [(LOAD_WORD, 26, IF_EQUAL, address)];
+    let (arp_count, ipv4_count) = (2 * arp.len() + 1, 2 * ipv4.len() + 1);
+    // Where the last instruction is, which drops the frame.
+    let drop_at = 2 * any.len() + 2 + arp_count + 1 + ipv4_count;
+    let mut code = Vec::with_capacity(drop_at + 1);
+    require(&mut code, &any, drop_at);
+    code.push(plain(LOAD_HALF, 12));
+    code.push(Instruction { code: IF_EQUAL, skip: (0, skip(arp_count)), operand: ETH_P_ARP });
+    require(&mut code, &arp, drop_at);
+    code.push(plain(RETURN, TC_ACT_UNSPEC));
+    let otherwise = skip(drop_at - code.len() - 1);
+    code.push(Instruction { code: IF_EQUAL, skip: (0, otherwise), operand: ETH_P_IP });
+    require(&mut code, &ipv4, drop_at);
+    code.push(plain(RETURN, TC_ACT_UNSPEC));
+    code.push(plain(RETURN, TC_ACT_SHOT));
+    code
+}
+
+/// Goes on if all of these hold, else to the instruction at `drop_at`.
+fn require(code: &mut Vec<Instruction>, checks: &[Check], drop_at: usize) {
+    for (load, from, test, operand) in checks.iter().copied() {
+        code.push(plain(load, from));
+        let otherwise = skip(drop_at - code.len() - 1);
+        code.push(Instruction { code: test, skip: (0, otherwise), operand });
+    }
+}
+
+fn plain(code: u16, operand: u32) -> Instruction {
+    Instruction { code, skip: (0, 0), operand }
+}
+
+fn skip(instructions: usize) -> u8 {
+    u8::try_from(instructions).expect("the program has fewer than 256 instructions")
+}
+
+/// Lets only these addresses' frames in from the interface. One that has the filter gets it anew. Everything is asked for before the
+/// first answer is awaited.
+pub(crate) async fn install(
+    handle: &Handle,
+    interface: u32,
+    mac: [u8; 6],
+    address: Ipv4Addr,
+) -> Result<FilterSupport, rtnetlink::Error> {
+    let index = interface.cast_signed();
+    let (hook, filter) = futures::join!(
+        handle.qdisc().add(index).ingress().execute(),
+        send(handle.clone(), filter_request(index, &program(mac, address)))
+    );
+    match hook {
+        Err(error) if is_missing(&error) => return Ok(FilterSupport::Missing),
+        Err(error) if errno(&error) != Some(EEXIST) => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    match filter {
+        Ok(()) => Ok(FilterSupport::Present),
+        Err(error) if is_missing(&error) => Ok(FilterSupport::Missing),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_missing(error: &rtnetlink::Error) -> bool {
+    matches!(errno(error), Some(ENOENT | EOPNOTSUPP))
+}
+
+fn filter_request(index: i32, program: &[Instruction]) -> RouteNetlinkMessage {
+    let mut operations = Vec::with_capacity(8 * program.len());
+    for Instruction { code, skip, operand } in program {
+        operations.extend(code.to_ne_bytes());
+        operations.extend([skip.0, skip.1]);
+        operations.extend(operand.to_ne_bytes());
+    }
+    let count = u16::try_from(program.len()).expect("the program has fewer than 256 instructions");
+    let raw = |kind, value: Vec<u8>| TcFilterBpfOption::Other(DefaultNla::new(kind, value));
+    let options = [
+        raw(TCA_BPF_OPS_LEN, count.to_ne_bytes().to_vec()),
+        raw(TCA_BPF_OPS, operations),
+        TcFilterBpfOption::Flags(TcBpfFlags::DirectAction),
+    ];
+    let mut message = TcMessage::with_index(index);
+    message.header.handle = FILTER;
+    message.header.parent = TcHandle { major: u16::MAX, minor: TcHandle::MIN_INGRESS };
+    message.header.info = PRIORITY << 16 | u32::from(ETH_P_ALL.to_be());
+    message.attributes = vec![
+        TcAttribute::Kind(TcFilterBpf::KIND.to_owned()),
+        TcAttribute::Options(options.into_iter().map(TcOption::Bpf).collect()),
+    ];
+    RouteNetlinkMessage::NewTrafficFilter(message)
+}
+
+async fn send(mut handle: Handle, request: RouteNetlinkMessage) -> Result<(), rtnetlink::Error> {
+    let mut message = NetlinkMessage::from(request);
+    message.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
+    let mut answers = handle.request(message)?;
+    while let Some(answer) = answers.next().await {
+        if let NetlinkPayload::Error(error) = answer.payload {
+            return Err(rtnetlink::Error::NetlinkError(error));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAC: [u8; 6] = [0x0a, 0x58, 10, 88, 0, 2];
+    const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
+    const OTHER: [u8; 6] = [0x0a, 0x58, 10, 88, 0, 3];
+
+    /// What the kernel makes of the program: pass or not.
+    fn passes(frame: &[u8], is_tagged: bool) -> bool {
+        let program = program(MAC, ADDRESS);
+        let (mut at, mut loaded) = (0, 0u32);
+        loop {
+            let Instruction { code, skip, operand } = program[at];
+            at += 1;
+            let bytes = |count: usize| {
+                let from = operand as usize;
+                frame[from..from + count].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+            };
+            let holds = match code {
+                LOAD_LENGTH => {
+                    loaded = u32::try_from(frame.len()).unwrap();
+                    continue;
+                }
+                LOAD_BYTE if operand == VLAN_TAG_PRESENT => {
+                    loaded = is_tagged.into();
+                    continue;
+                }
+                LOAD_HALF => {
+                    loaded = bytes(2);
+                    continue;
+                }
+                LOAD_WORD => {
+                    loaded = bytes(4);
+                    continue;
+                }
+                IF_EQUAL => loaded == operand,
+                IF_AT_LEAST => loaded >= operand,
+                RETURN => return operand == TC_ACT_UNSPEC,
+                other => panic!("instruction {other:#x}"),
+            };
+            at += usize::from(if holds { skip.0 } else { skip.1 });
+        }
+    }
+
+    fn frame(source: [u8; 6], kind: u16, payload: &[u8]) -> Vec<u8> {
+        [&[0xff; 6][..], &source, &kind.to_be_bytes(), payload].concat()
+    }
+
+    fn ipv4(source: Ipv4Addr) -> Vec<u8> {
+        [&[0x45; 12][..], &source.octets(), &[10, 88, 0, 1]].concat()
+    }
+
+    fn arp(hardware: [u8; 6], sender: Ipv4Addr) -> Vec<u8> {
+        let head = [0, 1, 8, 0, 6, 4, 0, 2];
+        [&head[..], &hardware, &sender.octets(), &[0; 6], &[10, 88, 0, 1]].concat()
+    }
+
+    #[test]
+    fn only_frames_of_the_pods_own_addresses_pass() {
+        let other = Ipv4Addr::new(10, 88, 0, 3);
+        let mut long_arp = arp(MAC, ADDRESS);
+        long_arp[4] = 8;
+        for (case, frame, expected) in [
+            ("IPv4", frame(MAC, 0x0800, &ipv4(ADDRESS)), true),
+            ("ARP", frame(MAC, 0x0806, &arp(MAC, ADDRESS)), true),
+            ("IPv4 under another's hardware address", frame(OTHER, 0x0800, &ipv4(ADDRESS)), false),
+            ("IPv4 of another address", frame(MAC, 0x0800, &ipv4(other)), false),
+            ("IPv4 of no address", frame(MAC, 0x0800, &ipv4(Ipv4Addr::UNSPECIFIED)), false),
+            ("half of an IPv4 header", frame(MAC, 0x0800, &ipv4(ADDRESS)[..19]), false),
+            ("ARP for another address", frame(MAC, 0x0806, &arp(MAC, other)), false),
+            ("ARP for another's hardware address", frame(MAC, 0x0806, &arp(OTHER, ADDRESS)), false),
+            ("ARP of other lengths", frame(MAC, 0x0806, &long_arp), false),
+            ("half of an ARP packet", frame(MAC, 0x0806, &arp(MAC, ADDRESS)[..24]), false),
+            ("IPv6", frame(MAC, 0x86dd, &ipv4(ADDRESS)), false),
+            ("spanning tree", frame(MAC, 38, &ipv4(ADDRESS)), false),
+            ("nothing", frame(MAC, 0x0800, &[]), false),
+        ] {
+            assert_eq!(passes(&frame, false), expected, "{case}");
+            assert!(!passes(&frame, true), "{case} with a VLAN tag");
+        }
+    }
+}
