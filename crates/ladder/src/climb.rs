@@ -49,12 +49,12 @@ impl<'a> Decider<'a> {
         let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
         let not_carried_out = not_carried_out.as_deref();
-        let (pod, containers) = (self.view.name, self.view.containers.len());
+        let (pod, only) = (self.view.name, self.view.only_container());
         let story = |failure, failures| Story {
             now,
             policy,
             pod,
-            containers,
+            only,
             tried: Attempts(&tried),
             first_at,
             failure,

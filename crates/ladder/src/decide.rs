@@ -52,8 +52,8 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 /// What keeps a container from starting.
 pub(crate) struct Stuck<'a> {
     container: &'a str,
-    /// How many containers the pod has.
-    among: usize,
+    /// The pod's only container beside those that initialize it or stand by.
+    only: Option<&'a str>,
     /// What it does.
     what: Phrase,
     /// Why no restart helps.
@@ -63,7 +63,7 @@ pub(crate) struct Stuck<'a> {
 
 impl Stuck<'_> {
     pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { container: self.container, among: self.among, what: &self.what }
+        Subject { container: self.container, only: self.only, what: &self.what }
     }
 }
 
@@ -241,7 +241,7 @@ impl<'a> Decider<'a> {
             match diagnosis.verdict {
                 Verdict::Futile { because } => Some(Stuck {
                     container: container.name,
-                    among: self.view.containers.len(),
+                    only: self.view.only_container(),
                     what: diagnosis.what,
                     because,
                     cause: evidence::cause_of_waiting(container),

@@ -59,7 +59,7 @@ impl Decider<'_> {
             now,
             policy,
             pod: self.view.name,
-            containers: self.view.containers.len(),
+            only: self.view.only_container(),
             tried,
             first_at: None, // nothing is said of a container
             failure,

@@ -25,8 +25,8 @@ pub(crate) struct Story<'a> {
     pub(crate) policy: &'a Policy,
     /// The pod's name.
     pub(crate) pod: &'a str,
-    /// How many containers it has: one alone is not named in a summary.
-    pub(crate) containers: usize,
+    /// The pod's only container beside those that initialize it or stand by: a summary does not name it.
+    pub(crate) only: Option<&'a str>,
     pub(crate) tried: Attempts<'a>,
     /// When the first of the attempts of Container was, if that is known: those that waited count from later on.
     pub(crate) first_at: Option<Tick>,
@@ -56,17 +56,21 @@ pub(crate) enum Quotes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) container: &'a str,
-    /// How many containers the pod has.
-    pub(crate) among: usize,
+    /// The pod's only container beside those that initialize it or stand by.
+    pub(crate) only: Option<&'a str>,
     /// What happened to it.
     pub(crate) what: &'a Phrase,
 }
 
 impl Subject<'_> {
-    /// `container "app" exited with 1`, in brief `exit 1`, or `app: exit 1` where the pod has more containers.
+    /// `container "app" exited with 1`, in brief `exit 1`, or `app: exit 1` where it could be another's.
     fn phrase(self, said: &str) -> Phrase {
-        let Subject { container, among, what } = self;
-        let name = if among > 1 { format!("{}: ", short_name(container)) } else { String::new() };
+        let Subject { container, only, what } = self;
+        let name = if only == Some(container) {
+            String::new()
+        } else {
+            format!("{}: ", short_name(container))
+        };
         Phrase::new(
             format!("container {container:?} {what}{said}"),
             format!("{name}{}", what.brief),
@@ -81,7 +85,7 @@ impl Story<'_> {
         let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
         match self.failure.part {
             Part::Container(container) => {
-                Subject { container, among: self.containers, what }.phrase(&said)
+                Subject { container, only: self.only, what }.phrase(&said)
             }
             Part::Pod => Phrase::new(format!("the pod {what}"), what.brief.clone()),
         }
