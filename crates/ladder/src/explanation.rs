@@ -1,5 +1,5 @@
-//! What a ledger says of a decision: the whole account for a reader with time, and one line for a glance at a table. Both are made of the same
-//! phrases by the same functions (see `sentence.rs`).
+//! What a ledger says of a decision: the whole account for a reader with time, and one line for a
+//! glance at a table. Both are made of the same phrases by the same functions (see `sentence.rs`).
 
 use std::fmt;
 
@@ -37,14 +37,16 @@ impl fmt::Display for Phrase {
 pub(crate) struct Explanation {
     /// In full.
     pub(crate) message: String,
-    /// In one line of at most [`SUMMARY_CHARS_MAX`] characters: `exit 1 ×3 in 11s; whole-pod restart 1 of 2`.
+    /// In one line of at most [`SUMMARY_CHARS_MAX`] characters: `exit 1 ×3 in 11s; whole-pod
+    /// restart 1 of 2`.
     pub(crate) summary: String,
     /// The summary's part before the action.
     cause: String,
 }
 
 impl Explanation {
-    /// The whole account, and in brief its cause and what follows. Where both are too long for a line, the cause is cut first.
+    /// The whole account, and in brief its cause and what follows. Where both are too long for a
+    /// line, the cause is cut first.
     pub(crate) fn new(message: impl Into<String>, cause: &str, action: &str) -> Self {
         let (cause, action) = (one_line(cause), one_line(action));
         let separator = "; ";

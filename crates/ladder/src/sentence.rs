@@ -1,4 +1,5 @@
-//! The sentences for a person at 3 a.m.: the cause first, then what is done, then what comes next. Each is said twice, in full and for a glance.
+//! The sentences for a person at 3 a.m.: the cause first, then what is done, then what comes next.
+//! Each is said twice, in full and for a glance.
 //!
 //! | file | sentences of |
 //! |---|---|
@@ -63,7 +64,8 @@ fn attempt(step: &Step, number: u32) -> Phrase {
     Phrase::new(format!("{full} ({number} of {of})"), format!("{brief} {number} of {of}"))
 }
 
-/// What a rung did, and how often of how many times. The ladder may have been edited since, or be another one.
+/// What a rung did, and how often of how many times. The ladder may have been edited since, or be
+/// another one.
 fn done(policy: &Policy, tried: Attempts<'_>, rung: Rung) -> String {
     let (doing, used) = (doing(rung).full, tried.count(rung));
     match policy.step(rung).map(|step| step.attempts) {

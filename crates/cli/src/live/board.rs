@@ -60,7 +60,8 @@ impl Board {
         (ledger.namespace().unwrap_or_default(), ledger.name_any())
     }
 
-    /// The ledger of each pod. That which speaks of the pod of now comes before one that an earlier pod of its name left.
+    /// The ledger of each pod. That which speaks of the pod of now comes before one that an earlier
+    /// pod of its name left.
     fn by_pod(&self) -> BTreeMap<Key, &RestartLedger> {
         let mut by_pod: BTreeMap<Key, &RestartLedger> = BTreeMap::new();
         for ((namespace, _), ledger) in &self.ledgers {
@@ -73,7 +74,8 @@ impl Board {
         by_pod
     }
 
-    /// In how long a time that is shown counts on, when nothing else changes; none when nothing counts.
+    /// In how long a time that is shown counts on, when nothing else changes; none when nothing
+    /// counts.
     pub fn counts_on_after(&self, now: Tick) -> Option<TickDuration> {
         let rows = self.rows(now);
         let counts = |after: &TickDuration| self.rows(now + *after) != rows;

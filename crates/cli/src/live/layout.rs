@@ -50,7 +50,8 @@ pub enum Palette {
 }
 
 impl Palette {
-    /// That of standard output: a terminal's that has colours, unless the user wants none (<https://no-color.org>).
+    /// That of standard output: a terminal's that has colours, unless the user wants none
+    /// (<https://no-color.org>).
     pub fn of_stdout() -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -80,7 +81,8 @@ pub fn unbounded(rows: &[PodRow]) -> Vec<String> {
     lines_of(&table(rows, Palette::Plain))
 }
 
-/// The rows under their headings, each in one line of a terminal. What has no room is left out or cut with `…`.
+/// The rows under their headings, each in one line of a terminal. What has no room is left out or
+/// cut with `…`.
 pub fn within(columns: u16, rows: &[PodRow], palette: Palette) -> Vec<String> {
     // the table's own minimum: a character in each column
     let is_tiny = columns < POD_WIDTH_MIN + WHY_WIDTH_MIN;

@@ -1,4 +1,5 @@
-//! The table that `rekindle up` keeps on the screen and `rekindle status` prints once: every pod with its place on the ladder.
+//! The table that `rekindle up` keeps on the screen and `rekindle status` prints once: every pod
+//! with its place on the ladder.
 
 mod board;
 mod layout;
@@ -29,8 +30,8 @@ enum Change {
 /// Between two drawings for changes, at least: what many pods do at once is drawn once.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
 
-/// Keeps the table up to date until the future is dropped. Draws when something changes or the terminal is resized, and, on a terminal, when
-/// a time that is shown counts on.
+/// Keeps the table up to date until the future is dropped. Draws when something changes or the
+/// terminal is resized, and, on a terminal, when a time that is shown counts on.
 pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
         .filter_map(async |event| event.ok().map(|event| Change::Pod(Box::new(event))));

@@ -20,7 +20,8 @@ pub const WHY: usize = 6;
 pub struct PodRow {
     pub cells: [String; 7],
     pub health: RowHealth,
-    /// The name of the controller, with the namespace if that is not `default`, and its kind; none of a bare pod.
+    /// The name of the controller, with the namespace if that is not `default`, and its kind; none
+    /// of a bare pod.
     pub owner: Option<(String, String)>,
     /// Until when NEXT counts, in seconds from now.
     pub next_in_secs: Option<u64>,
@@ -37,7 +38,8 @@ pub enum RowHealth {
     Failing,
 }
 
-/// What a pod's STATUS says while it starts or ends as it should. Any other than these and those that are well is a failure.
+/// What a pod's STATUS says while it starts or ends as it should. Any other than these and those
+/// that are well is a failure.
 const CHANGING: [&str; 6] = [
     "Pending",
     "ContainerCreating",
@@ -68,7 +70,8 @@ impl RowHealth {
     }
 }
 
-/// Pods of one controller that show the same become one row: `web-5d4f (3 pods)`, in the place of the first of them.
+/// Pods of one controller that show the same become one row: `web-5d4f (3 pods)`, in the place of
+/// the first of them.
 pub fn grouped(rows: Vec<PodRow>) -> Vec<PodRow> {
     let mut groups: Vec<(PodRow, usize)> = Vec::new();
     for row in rows {
@@ -119,7 +122,8 @@ impl PodRow {
         self
     }
 
-    /// Whether two rows differ at most in what changes by itself as time passes: how long ago, and in how long.
+    /// Whether two rows differ at most in what changes by itself as time passes: how long ago, and
+    /// in how long.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let steady = [POD, READY, STATUS, RUNG, WHY];
         steady.into_iter().all(|column| self.cells[column] == other.cells[column])

@@ -35,7 +35,8 @@ struct Drawn {
     palette: Palette,
 }
 
-/// The table once: on a terminal pods that show the same in one row, elsewhere a row for each pod, for those who look for one.
+/// The table once: on a terminal pods that show the same in one row, elsewhere a row for each pod,
+/// for those who look for one.
 pub fn render(rows: Vec<PodRow>) -> String {
     let lines = if std::io::stdout().is_terminal() {
         within(TerminalSize::of_stdout().columns, &grouped(rows), Palette::of_stdout())
@@ -45,7 +46,8 @@ pub fn render(rows: Vec<PodRow>) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// The table in a terminal of this size: nothing is longer or higher than the terminal, so that it can be drawn over.
+/// The table in a terminal of this size: nothing is longer or higher than the terminal, so that it
+/// can be drawn over.
 fn fitting(rows: &[PodRow], size: TerminalSize, palette: Palette) -> Vec<String> {
     let mut lines = within(size.columns, rows, palette);
     // the cursor stands on the line below the table
@@ -65,7 +67,8 @@ impl Drawn {
         Self { lines: 0, size: TerminalSize::default(), palette }
     }
 
-    /// What to write so that the terminal, which is of this size now, shows these rows in place of what stands.
+    /// What to write so that the terminal, which is of this size now, shows these rows in place of
+    /// what stands.
     fn over(&mut self, rows: &[PodRow], size: TerminalSize) -> String {
         let back = if self.lines == 0 {
             String::new()

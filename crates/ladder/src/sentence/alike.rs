@@ -70,7 +70,8 @@ pub(crate) fn after_trial(peers: &Peers, step: &Step, number: u32) -> Explanatio
     Explanation::new(format!("{why}: {attempt}"), &why.brief, &attempt.brief)
 }
 
-/// What tells a pod from another one: `v7pgm` of `web-5d4f-v7pgm` beside `web-5d4f-x2x4x`. Of a StatefulSet's it would be a bare number: `web-1`.
+/// What tells a pod from another one: `v7pgm` of `web-5d4f-v7pgm` beside `web-5d4f-x2x4x`. Of a
+/// StatefulSet's it would be a bare number: `web-1`.
 fn beside(other: &str, pod: &str) -> String {
     let common = other.char_indices().zip(pod.chars()).find(|((_, one), two)| one != two);
     let common = common.map_or_else(|| other.len().min(pod.len()), |((at, _), _)| at);

@@ -1,4 +1,5 @@
-//! Pods that run again, have finished, or have no ladder any more; ladders with nothing left to try.
+//! Pods that run again, have finished, or have no ladder any more; ladders with nothing left to
+//! try.
 
 use rekindle_types::Tick;
 use rekindle_types::span::show;
@@ -80,8 +81,8 @@ pub(crate) fn gone() -> Explanation {
     )
 }
 
-/// What was tried, and what was not because it would not have helped. Of what has left the window the decisions tell, without a number.
-/// Rollback is not missed: it is possible on few pods.
+/// What was tried, and what was not because it would not have helped. Of what has left the window
+/// the decisions tell, without a number. Rollback is not missed: it is possible on few pods.
 pub(crate) fn nothing_left(policy: &Policy, ledger: &RestartLedgerStatus) -> Phrase {
     let attempts = Attempts::of(ledger);
     let decided = |rung| ledger.decisions.iter().flatten().any(|d| d.rung == Some(rung));

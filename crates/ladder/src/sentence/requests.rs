@@ -6,7 +6,8 @@ use super::{after_the_last, doing, object, rolling_back};
 use crate::explanation::{Explanation, Phrase};
 use crate::{Policy, RollbackTarget};
 
-/// `replacing the pod by one on another node was given up after 10m: …`, where `why` is what the request says.
+/// `replacing the pod by one on another node was given up after 10m: …`, where `why` is what the
+/// request says.
 pub(super) fn was_given_up(rung: Rung, why: &str) -> Phrase {
     Phrase::new(format!("{} was {why}", doing(rung)), format!("{} {why}", object(rung)))
 }

@@ -25,10 +25,12 @@ pub(crate) struct Story<'a> {
     pub(crate) policy: &'a Policy,
     /// The pod's name.
     pub(crate) pod: &'a str,
-    /// The pod's only container beside those that initialize it or stand by: a summary does not name it.
+    /// The pod's only container beside those that initialize it or stand by: a summary does not
+    /// name it.
     pub(crate) only: Option<&'a str>,
     pub(crate) tried: Attempts<'a>,
-    /// When the first of the attempts of Container was, if that is known: those that waited count from later on.
+    /// When the first of the attempts of Container was, if that is known: those that waited count
+    /// from later on.
     pub(crate) first_at: Option<Tick>,
     pub(crate) failure: &'a Failure<'a>,
     /// How many failures there are in all containers together.
@@ -63,7 +65,8 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// `container "app" exited with 1`, in brief `exit 1`, or `app: exit 1` where it could be another's.
+    /// `container "app" exited with 1`, in brief `exit 1`, or `app: exit 1` where it could be
+    /// another's.
     fn phrase(self, said: &str) -> Phrase {
         let Subject { container, only, what } = self;
         let name = if only == Some(container) {
@@ -96,7 +99,8 @@ impl Story<'_> {
         self.tried.count(Rung::Container).saturating_add(self.failures)
     }
 
-    /// The failures that are left to the container's own restart. When that comes is the node's to say.
+    /// The failures that are left to the container's own restart. When that comes is the node's to
+    /// say.
     pub(crate) fn left_to_container(&self, step: &Step) -> Explanation {
         let times = match self.failures {
             1 => String::new(),
