@@ -7,7 +7,7 @@ use std::path::Path;
 /// The names of the links, and the subcommands that they stand for.
 pub const PLUGINS: [(&str, &str); 2] = [("kubectl-restart", "restart"), ("kubectl-why", "why")];
 
-/// How to make kubectl know them; none when it does already.
+/// How to make kubectl know them, in one short line; none when it does already.
 pub fn hint() -> Option<String> {
     let path = std::env::var_os("PATH")?;
     let missing: Vec<&str> = PLUGINS
@@ -15,11 +15,11 @@ pub fn hint() -> Option<String> {
         .map(|(name, _)| *name)
         .filter(|name| !std::env::split_paths(&path).any(|folder| folder.join(name).exists()))
         .collect();
-    let binary = std::env::current_exe().ok()?;
-    let links =
-        missing.iter().map(|name| format!("ln -s {} /usr/local/bin/{name}", binary.display()));
-    let links: Vec<String> = links.collect();
-    (!links.is_empty()).then(|| links.join(" && "))
+    (!missing.is_empty()).then(|| how_to_link(&missing))
+}
+
+fn how_to_link(names: &[&str]) -> String {
+    format!("link {} to this binary", names.join(" and "))
 }
 
 /// Whether this process was called as one.
@@ -47,6 +47,13 @@ pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hint_fits_into_a_line_of_a_terminal() {
+        let hint = how_to_link(&PLUGINS.map(|(name, _)| name));
+        assert_eq!(hint, "link kubectl-restart and kubectl-why to this binary");
+        assert!("plugins    ".len() + hint.len() <= 80);
+    }
 
     #[test]
     fn a_plugins_name_is_its_subcommand() {

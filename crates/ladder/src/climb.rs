@@ -11,6 +11,7 @@ use crate::correlation::{self, Correlation, Leave};
 use crate::decide::{Decider, Stuck};
 use crate::draft::{EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
+use crate::explanation::Explanation;
 use crate::failures::{Excuse, Failure, Part, Started};
 use crate::policy::Step;
 use crate::seen::cut;
@@ -48,9 +49,12 @@ impl<'a> Decider<'a> {
         let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
         let not_carried_out = not_carried_out.as_deref();
+        let (pod, only) = (self.view.name, self.view.only_container());
         let story = |failure, failures| Story {
             now,
             policy,
+            pod,
+            only,
             tried: Attempts(&tried),
             first_at,
             failure,
@@ -63,8 +67,8 @@ impl<'a> Decider<'a> {
         };
         if self.is_exhausted() {
             let left = sentence::nothing_left(policy, &self.draft.ledger);
-            let message = story(first, all).still(&left);
-            self.draft.decide(LedgerPhase::Exhausted, None, &message);
+            let why = story(first, all).still(&left);
+            self.draft.decide(LedgerPhase::Exhausted, None, &why);
             return;
         }
         match (curable(failures), first.diagnosis.verdict) {
@@ -76,15 +80,14 @@ impl<'a> Decider<'a> {
             (None, Verdict::Futile { .. }) if self.rolls_back_from(first) => {
                 if let (Some(step), Some(target)) = (self.rollback_step(), self.situation.rollback)
                 {
-                    let message = story(first, all).futile_rollback(target);
-                    self.restart_or_hold(step, &message);
+                    self.restart_or_hold(step, story(first, all).futile_rollback(target));
                 }
             }
             (None, Verdict::Futile { because }) => {
-                let message = story(first, all).futile(because);
+                let why = story(first, all).futile(because);
                 self.draft.ledger.held_rung = None;
-                self.draft.hold(HoldReason::Futile, &message);
-                self.draft.tell(Severity::Warning, LADDER_HOLD, &message);
+                self.draft.hold(HoldReason::Futile, &why);
+                self.draft.tell(Severity::Warning, LADDER_HOLD, &why);
             }
             (None, Verdict::Helps { .. }) => {}
         }
@@ -97,8 +100,7 @@ impl<'a> Decider<'a> {
             return; // noted below, in the words of what holds it
         }
         if let Some(name) = self.on_its_way() {
-            let message = story.on_its_way(&name);
-            self.draft.decide(LedgerPhase::Climbing, None, &message);
+            self.draft.decide(LedgerPhase::Climbing, None, &story.on_its_way(&name));
             return;
         }
         self.draft.condition(
@@ -144,7 +146,7 @@ impl<'a> Decider<'a> {
                     },
                 };
                 let number = Attempts::of(&self.draft.ledger).count(step.rung) + 1;
-                self.restart_or_hold(step, &story.restart(step, number, rollback));
+                self.restart_or_hold(step, story.restart(step, number, rollback));
             }
             Turn::Nobody => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
@@ -153,12 +155,12 @@ impl<'a> Decider<'a> {
         }
     }
 
-    fn leave_to_container(&mut self, message: &str) {
+    fn leave_to_container(&mut self, why: &Explanation) {
         self.draft.ledger.rung = Some(Rung::Container);
         // the ladder was edited: it allows more of Container than when a rung above was due
         self.draft.ledger.held_rung = None;
-        self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), message);
-        self.draft.tell(Severity::Normal, LADDER_STEP, message);
+        self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), why);
+        self.draft.tell(Severity::Normal, LADDER_STEP, why);
     }
 
     /// The rung Rollback, when it is listed, possible, and not tried yet.
@@ -195,22 +197,22 @@ impl<'a> Decider<'a> {
     }
 
     /// Most replicas fail alike, and the rung is being tried on one of them.
-    fn await_trial(&mut self, step: &Step, trial: &Trial, message: &str) {
+    fn await_trial(&mut self, step: &Step, trial: &Trial, why: &Explanation) {
         self.draft.ledger.rung = Some(step.rung);
         self.draft.ledger.held_rung = Some(step.rung);
-        self.draft.hold(HoldReason::Trial, message);
-        self.draft.tell(Severity::Warning, LADDER_HOLD, message);
+        self.draft.hold(HoldReason::Trial, why);
+        self.draft.tell(Severity::Warning, LADDER_HOLD, why);
         self.draft.wake(trial.over_at);
     }
 
     /// Most replicas fail alike: restarting one after the other would not help, and make it worse.
-    pub(crate) fn hold_common(&mut self, message: &str) {
+    pub(crate) fn hold_common(&mut self, why: &Explanation) {
         self.draft.ledger.held_rung = None;
-        self.draft.hold(HoldReason::Revision, message);
-        self.draft.tell(Severity::Warning, LADDER_HOLD, message);
+        self.draft.hold(HoldReason::Revision, why);
+        self.draft.tell(Severity::Warning, LADDER_HOLD, why);
     }
 
-    pub(crate) fn exhaust(&mut self, message: &str) {
+    pub(crate) fn exhaust(&mut self, why: &Explanation) {
         match self.situation.policy.on_exhausted {
             OnExhausted::Hold => {}
             OnExhausted::Fail => {
@@ -218,10 +220,10 @@ impl<'a> Decider<'a> {
             }
         }
         self.draft.ledger.held_rung = None;
-        self.draft.decide(LedgerPhase::Exhausted, None, message);
-        self.draft.condition(EXHAUSTED, Holds::Yes, self.situation.policy, message);
+        self.draft.decide(LedgerPhase::Exhausted, None, why);
+        self.draft.condition(EXHAUSTED, Holds::Yes, self.situation.policy, &why.message);
         self.draft.ledger.ladder_uid.clone_from(&self.situation.policy.uid);
-        self.draft.tell(Severity::Warning, LADDER_EXHAUSTED, message);
+        self.draft.tell(Severity::Warning, LADDER_EXHAUSTED, why);
     }
 
     /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
@@ -232,19 +234,19 @@ impl<'a> Decider<'a> {
     }
 
     /// The rung's turn has come: now, or when the budget allows it.
-    pub(crate) fn restart_or_hold(&mut self, step: &Step, message: &str) {
+    pub(crate) fn restart_or_hold(&mut self, step: &Step, why: Explanation) {
         self.draft.ledger.rung = Some(step.rung);
         let room = self.room();
         match room {
-            Room::Free => self.restart(step, message),
+            Room::Free => self.restart(step, &why),
             Room::Concurrent { .. }
             | Room::Rate { .. }
             | Room::Workload { .. }
             | Room::Bucket { .. } => {
-                let reason = sentence::held(self.situation.policy, step, room, message);
+                let why = sentence::held(self.situation.policy, step, room, why);
                 self.draft.ledger.held_rung = Some(step.rung);
-                self.draft.hold(room.held_by(), &reason);
-                self.draft.tell(Severity::Warning, LADDER_HOLD, &reason);
+                self.draft.hold(room.held_by(), &why);
+                self.draft.tell(Severity::Warning, LADDER_HOLD, &why);
             }
         }
     }
@@ -277,14 +279,14 @@ impl<'a> Decider<'a> {
         room
     }
 
-    fn restart(&mut self, step: &Step, message: &str) {
+    fn restart(&mut self, step: &Step, why: &Explanation) {
         let name = self.free_name(step.rung);
         self.release_held(self.situation.now);
         self.draft.attempt(step.rung, 1);
         self.draft.ledger.next_attempt_at = Some(self.situation.now.to_micro_time());
-        self.draft.decide(LedgerPhase::Climbing, Some(step.rung), message);
+        self.draft.decide(LedgerPhase::Climbing, Some(step.rung), why);
         self.draft.ask_for(&name);
-        self.draft.tell(Severity::Warning, LADDER_STEP, message);
+        self.draft.tell(Severity::Warning, LADDER_STEP, why);
         match step.rung.carried_out_by() {
             CarriedOutBy::Node => {
                 self.draft.ledger.excused_by = Some(name);
@@ -322,7 +324,8 @@ impl<'a> Decider<'a> {
                 Leave::After(trial) => {
                     self.draft.wake(trial.over_at);
                     if !was_trial {
-                        self.await_trial(step, trial, &sentence::awaits_trial(common, trial));
+                        let why = sentence::awaits_trial(common, trial, self.view.name);
+                        self.await_trial(step, trial, &why);
                     }
                     return;
                 }
@@ -354,10 +357,11 @@ impl<'a> Decider<'a> {
         let rollback = self.rollback_step().filter(|_| is_of_revision && !self.is_exhausted());
         match (rollback, self.situation.rollback) {
             (Some(step), Some(target)) => {
-                let message = sentence::stuck_rollback(&stuck.subject, target);
-                self.restart_or_hold(step, &message);
+                self.restart_or_hold(step, sentence::stuck_rollback(stuck.subject(), target));
             }
-            (Some(_) | None, _) => self.hold_stuck(&stuck.message),
+            (Some(_) | None, _) => {
+                self.hold_stuck(&sentence::cannot_start(stuck.subject(), stuck.because))
+            }
         }
     }
 
@@ -386,11 +390,11 @@ impl<'a> Decider<'a> {
     }
 
     /// Said once: what keeps a container from starting is a state and no event.
-    pub(crate) fn hold_stuck(&mut self, message: &str) {
-        let is_new = self.draft.ledger.message.as_deref() != Some(cut(message));
+    pub(crate) fn hold_stuck(&mut self, why: &Explanation) {
+        let is_new = self.draft.ledger.message.as_deref() != Some(cut(&why.message));
         if is_new && !self.is_exhausted() {
-            self.draft.hold(HoldReason::Futile, message);
-            self.draft.tell(Severity::Warning, LADDER_HOLD, message);
+            self.draft.hold(HoldReason::Futile, why);
+            self.draft.tell(Severity::Warning, LADDER_HOLD, why);
         }
     }
 }

@@ -9,9 +9,11 @@ use crate::attempts::Attempts;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::Draft;
 use crate::evidence::{self, StuckCause, Verdict};
+use crate::explanation::{Explanation, Phrase};
 use crate::failures::{self, Excuse, Failure, Since, Started};
 use crate::observation::{Course, Outcome, PodView, Shown};
 use crate::requests::Requests;
+use crate::sentence::Subject;
 use crate::stability;
 use crate::{Action, Decision, PodRestartPlan, Severity, Situation, outcomes, sentence};
 
@@ -48,12 +50,21 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 }
 
 /// What keeps a container from starting.
-pub(crate) struct Stuck {
-    /// As a sentence.
-    pub(crate) message: String,
-    /// Which container, and what it does.
-    pub(crate) subject: String,
+pub(crate) struct Stuck<'a> {
+    container: &'a str,
+    /// The pod's only container beside those that initialize it or stand by.
+    only: Option<&'a str>,
+    /// What it does.
+    what: Phrase,
+    /// Why no restart helps.
+    pub(crate) because: &'static str,
     pub(crate) cause: StuckCause,
+}
+
+impl Stuck<'_> {
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject { container: self.container, only: self.only, what: &self.what }
+    }
 }
 
 /// A decision and what it rests on.
@@ -180,12 +191,12 @@ impl<'a> Decider<'a> {
     }
 
     /// What was decided is no attempt, unless that is known already.
-    fn take_back(&mut self, name: &str, why: impl FnOnce(Rung) -> String) {
+    fn take_back(&mut self, name: &str, why: impl FnOnce(Rung) -> Explanation) {
         let Some(rung) = self.draft.take_back(name) else { return };
         self.draft.ledger.rung = Attempts::of(&self.draft.ledger).highest();
-        let message = why(rung);
-        self.draft.decide(LedgerPhase::Climbing, None, &message);
-        self.draft.tell(Severity::Normal, LADDER_STEP, &message);
+        let why = why(rung);
+        self.draft.decide(LedgerPhase::Climbing, None, &why);
+        self.draft.tell(Severity::Normal, LADDER_STEP, &why);
     }
 
     /// The ladder's last request, when it was over before anything was done to the pod and counts as an attempt: its rung, its name, and why.
@@ -204,9 +215,9 @@ impl<'a> Decider<'a> {
         let is_last = last.is_some_and(|last| last.pod_restart.as_ref() == Some(&name));
         let outcome = last.and_then(|last| last.outcome.as_ref());
         if is_last && outcome.is_none_or(|outcome| outcome.given_up().is_none()) {
-            let message = sentence::over_undone(rung, &name, &why);
-            self.draft.decide(LedgerPhase::Climbing, None, &message);
-            self.draft.tell(Severity::Warning, LADDER_STEP, &message);
+            let why = sentence::over_undone(rung, &name, &why);
+            self.draft.decide(LedgerPhase::Climbing, None, &why);
+            self.draft.tell(Severity::Warning, LADDER_STEP, &why);
         }
     }
 
@@ -224,13 +235,15 @@ impl<'a> Decider<'a> {
     }
 
     /// The first container that something keeps from starting.
-    fn stuck(&self) -> Option<Stuck> {
+    fn stuck(&self) -> Option<Stuck<'a>> {
         self.view.containers.iter().find_map(|container| {
             let diagnosis = evidence::of_waiting(container)?;
             match diagnosis.verdict {
                 Verdict::Futile { because } => Some(Stuck {
-                    message: sentence::cannot_start(container.name, &diagnosis.what, because),
-                    subject: sentence::container(container.name, &diagnosis.what),
+                    container: container.name,
+                    only: self.view.only_container(),
+                    what: diagnosis.what,
+                    because,
                     cause: evidence::cause_of_waiting(container),
                 }),
                 Verdict::Helps { .. } => None,
@@ -321,7 +334,7 @@ impl<'a> Decider<'a> {
             ledger.phase = None;
             ledger.rung = None;
             ledger.held_by = None;
-            ledger.message = Some(sentence::finished(outcome).to_owned());
+            sentence::finished(outcome).write_to(ledger);
         }
     }
 

@@ -7,6 +7,7 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
+use crate::explanation::Explanation;
 use crate::seen::{DECISIONS_MAX, cut, seen_at};
 use crate::{Action, Decision, LadderEvent, Policy, Severity};
 
@@ -127,11 +128,11 @@ impl Draft {
     }
 
     /// What the ladder does now, and why. The same decision again only raises its count.
-    pub(crate) fn decide(&mut self, phase: LedgerPhase, rung: Option<Rung>, reason: &str) {
-        let reason = cut(reason).to_owned();
+    pub(crate) fn decide(&mut self, phase: LedgerPhase, rung: Option<Rung>, why: &Explanation) {
+        let reason = cut(&why.message).to_owned();
         self.ledger.held_by = None;
         self.ledger.phase = Some(phase);
-        self.ledger.message = Some(reason.clone());
+        why.write_to(&mut self.ledger);
         let at = self.now.to_micro_time();
         let decisions = self.ledger.decisions.get_or_insert_default();
         match decisions.last_mut() {
@@ -159,8 +160,8 @@ impl Draft {
     }
 
     /// The ladder waits, for this and because of that.
-    pub(crate) fn hold(&mut self, by: HoldReason, message: &str) {
-        self.decide(LedgerPhase::Holding, None, message);
+    pub(crate) fn hold(&mut self, by: HoldReason, why: &Explanation) {
+        self.decide(LedgerPhase::Holding, None, why);
         self.ledger.held_by = Some(by);
     }
 
@@ -172,10 +173,11 @@ impl Draft {
         self.ledger.pending_restart = Some(pod_restart.to_owned());
     }
 
-    pub(crate) fn tell(&mut self, severity: Severity, reason: &'static str, message: &str) {
+    pub(crate) fn tell(&mut self, severity: Severity, reason: &'static str, why: &Explanation) {
         let (ledger, rung) = (&self.ledger, self.ledger.rung.unwrap_or(Rung::Container));
         let kind = ledger.held_by.map_or(rung.name(), HoldReason::name);
-        self.events.push(LadderEvent { severity, reason, message: cut(message).to_owned(), kind });
+        let message = cut(&why.message).to_owned();
+        self.events.push(LadderEvent { severity, reason, message, kind });
     }
 
     pub(crate) fn has_condition(&self, type_: &str) -> bool {
@@ -238,11 +240,12 @@ mod tests {
         let at = |secs| Tick::from_secs(secs).to_micro_time();
         for secs in [10, 20, 40] {
             let mut draft = Draft::of(ledger.as_ref(), Tick::from_secs(secs));
-            draft.hold(HoldReason::Futile, "no restart helps");
+            draft.hold(HoldReason::Futile, &Explanation::new("it holds", "exit 1", "holding"));
             ledger = Some(draft.ledger);
         }
         let mut draft = Draft::of(ledger.as_ref(), Tick::from_secs(50));
-        draft.decide(LedgerPhase::Climbing, Some(Rung::Pod), "it may help now");
+        let climbs = Explanation::new("it climbs", "exit 1", "whole pod");
+        draft.decide(LedgerPhase::Climbing, Some(Rung::Pod), &climbs);
         let decisions = draft.ledger.decisions.unwrap();
         let told: Vec<_> = decisions.into_iter().map(|d| (d.first_at, d.at, d.count)).collect();
         assert_eq!(told, [(Some(at(10)), at(40), 3), (None, at(50), 1)]);

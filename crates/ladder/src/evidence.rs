@@ -5,6 +5,7 @@ use rekindle_types::reasons::waiting;
 use rekindle_types::restart_rules::RuleAction;
 use rekindle_types::v1alpha1::Rung;
 
+use crate::explanation::Phrase;
 use crate::observation::{ContainerView, End, RestartPolicy, Sandbox};
 
 /// Bytes of a foreign message that are quoted.
@@ -14,7 +15,7 @@ const QUOTE_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Diagnosis {
     /// What happened to the container, as a sentence goes on after its name: `exited with 1`.
-    pub(crate) what: String,
+    pub(crate) what: Phrase,
     /// What the container had to say of it, in one line: only for those who may read what containers write.
     pub(crate) said: Option<String>,
     /// What follows.
@@ -83,34 +84,47 @@ fn started_again(then: Then, sandbox: Sandbox) -> Verdict {
 
 /// What ends say that were not seen: other ends came after them before the status was.
 pub(crate) fn of_unseen() -> Diagnosis {
-    Diagnosis { what: "ended and was restarted".to_owned(), said: None, verdict: FROM_CONTAINER }
+    let what = Phrase::new("ended and was restarted", "ended");
+    Diagnosis { what, said: None, verdict: FROM_CONTAINER }
 }
 
-fn what(end: &End<'_>, then: Then) -> String {
+fn what(end: &End<'_>, then: Then) -> Phrase {
     if let Some(by_node) = end.by_node {
-        return format!("was killed after its {} failed", by_node.what());
+        let part = by_node.what();
+        return Phrase::new(
+            format!("was killed after its {part} failed"),
+            format!("{part} failed"),
+        );
     }
     match (end.reason, end.exit_code) {
-        ("OOMKilled", _) => "was killed for lack of memory (OOMKilled)".to_owned(),
+        ("OOMKilled", _) => Phrase::new("was killed for lack of memory (OOMKilled)", "OOM-killed"),
         ("StartError" | "ContainerCannotRun", _) if end.message.is_empty() => {
-            "could not be started".to_owned()
+            Phrase::new("could not be started", "cannot start")
         }
         ("StartError" | "ContainerCannotRun", _) => {
-            format!("could not be started ({})", quote(end.message))
+            let said = quote(end.message);
+            Phrase::new(format!("could not be started ({said})"), format!("cannot start: {said}"))
         }
-        ("ContainerStatusUnknown", _) => "was gone, nobody saw how it ended".to_owned(),
+        ("ContainerStatusUnknown", _) => {
+            Phrase::new("was gone, nobody saw how it ended", "lost, its exit was not seen")
+        }
         (_, 0) if then == Then::Policy(RestartPolicy::Always) => {
-            "exited with 0 (restartPolicy Always wants it to keep running)".to_owned()
+            Phrase::new("exited with 0 (restartPolicy Always wants it to keep running)", "exit 0")
         }
-        (_, code) if then == Then::Rule(RuleAction::Restart) => {
-            format!("exited with {code} (a restart rule starts it again)")
-        }
-        (_, code) if then == Then::Rule(RuleAction::RestartAllContainers) => {
-            format!("exited with {code} (a restart rule restarts all containers)")
-        }
+        (_, code) if then == Then::Rule(RuleAction::Restart) => Phrase::new(
+            format!("exited with {code} (a restart rule starts it again)"),
+            format!("exit {code}"),
+        ),
+        (_, code) if then == Then::Rule(RuleAction::RestartAllContainers) => Phrase::new(
+            format!("exited with {code} (a restart rule restarts all containers)"),
+            format!("exit {code}"),
+        ),
         (_, code) => match signal_name(code - 128) {
-            Some(signal) => format!("exited with {code} ({signal})"),
-            None => format!("exited with {code}"),
+            Some(signal) => Phrase::new(
+                format!("exited with {code} ({signal})"),
+                format!("exit {code} ({signal})"),
+            ),
+            None => Phrase::new(format!("exited with {code}"), format!("exit {code}")),
         },
     }
 }
@@ -118,7 +132,10 @@ fn what(end: &End<'_>, then: Then) -> String {
 /// What it says that no sandbox stands for so long. The node tries again by itself, so that a restart in place would do the same.
 pub(crate) fn of_no_sandbox() -> Diagnosis {
     Diagnosis {
-        what: "has no sandbox: its node cannot make one, its network or its volumes".to_owned(),
+        what: Phrase::new(
+            "has no sandbox: its node cannot make one, its network or its volumes",
+            "no sandbox",
+        ),
         said: None,
         verdict: Verdict::Helps { from: Rung::Recreate },
     }
@@ -129,15 +146,24 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
     let waiting = container.waiting?;
     let (what, because) = match waiting.reason {
         reason if is_for_image(reason) => (
-            format!("waits for its image {:?}, which cannot be had", quote(container.image)),
+            Phrase::new(
+                format!("waits for its image {:?}, which cannot be had", quote(container.image)),
+                format!("no image: {}", quote(container.image)),
+            ),
             "the node tries the image again by itself; mend its name, the registry or the credentials",
         ),
         waiting::CREATE_CONTAINER_CONFIG_ERROR => (
-            format!("cannot be configured ({})", quote(waiting.message)),
+            Phrase::new(
+                format!("cannot be configured ({})", quote(waiting.message)),
+                in_brief("config error", waiting.message),
+            ),
             "what it refers to is absent or refused; mend the spec or create it, and the node goes on by itself",
         ),
         waiting::CREATE_CONTAINER_ERROR => (
-            format!("cannot be created ({})", quote(waiting.message)),
+            Phrase::new(
+                format!("cannot be created ({})", quote(waiting.message)),
+                in_brief("cannot be created", waiting.message),
+            ),
             "the node tries again by itself, and a restart would do the same",
         ),
         _ => return None,
@@ -177,6 +203,12 @@ pub(crate) fn cause_of_waiting(container: &ContainerView<'_>) -> StuckCause {
         ) => StuckCause::NoImage,
         Some(_) | None => StuckCause::Other,
     }
+}
+
+/// What was said, which tells more than our words for it.
+fn in_brief(ours: &str, message: &str) -> String {
+    let said = quote(message);
+    if said.is_empty() { ours.to_owned() } else { said }
 }
 
 /// One line, cut to a length that leaves room for our own words.

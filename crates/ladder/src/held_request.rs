@@ -31,11 +31,9 @@ impl Decider<'_> {
     /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
     pub(crate) fn note_held_request(&mut self) {
         if let Some((request, why)) = self.requests.held() {
-            let rung = request.spec.rung();
-            let name = request.metadata.name.as_deref().unwrap_or_default();
-            let message = sentence::held_request(rung, name, why);
-            if self.draft.ledger.message.as_deref() != Some(cut(&message)) {
-                self.draft.hold(HoldReason::Eviction, &message);
+            let why = sentence::held_request(request, why);
+            if self.draft.ledger.message.as_deref() != Some(cut(&why.message)) {
+                self.draft.hold(HoldReason::Eviction, &why);
             }
         } else if self.requests.replacing().is_none() {
             // an eviction that is asked for and not carried out yet is mostly refused again
@@ -51,11 +49,11 @@ impl Decider<'_> {
         }
         let request = self.requests.replacing();
         let request = request.and_then(|r| Some((r.spec.rung(), r.metadata.name.as_deref()?)));
-        let message = match self.given_up() {
+        let why = match self.given_up() {
             Some((rung, why)) => sentence::given_up(rung, &why),
             None => sentence::goes_on(request),
         };
-        self.draft.decide(LedgerPhase::Climbing, None, &message);
+        self.draft.decide(LedgerPhase::Climbing, None, &why);
     }
 
     /// Whether the window stands still: a rung that is due may be held back for longer than that, and so may a request. What was tried counts
@@ -95,16 +93,15 @@ impl Decider<'_> {
             return;
         }
         let Situation { policy, rollback, .. } = *self.situation;
-        let given_up = sentence::given_up(rung, why);
         let turn =
             choose(policy, Attempts::of(&self.draft.ledger), rollback, Rung::Rollback, 0).turn;
         match (turn, rollback) {
             (Turn::Container(step) | Turn::Above(step), Some(target)) => {
-                self.restart_or_hold(step, &sentence::rollback_after(&given_up, target));
+                self.restart_or_hold(step, sentence::rollback_after(rung, why, target));
             }
             (Turn::Container(_) | Turn::Above(_) | Turn::Nobody, _) => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
-                self.exhaust(&sentence::exhausted_after(&given_up, policy, &left));
+                self.exhaust(&sentence::exhausted_after(rung, why, policy, &left));
             }
         }
     }

@@ -46,6 +46,7 @@ mod decide;
 mod decision;
 mod draft;
 mod evidence;
+mod explanation;
 mod failures;
 mod going_on;
 mod held_request;

@@ -13,6 +13,7 @@ use crate::attempts::Attempts;
 use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
 use crate::decide::Decider;
+use crate::explanation::Explanation;
 use crate::failures::{Failure, Part};
 use crate::seen::cut;
 use crate::sentence::{self, Quotes, Story};
@@ -57,6 +58,8 @@ impl Decider<'_> {
         let story = Story {
             now,
             policy,
+            pod: self.view.name,
+            only: self.view.only_container(),
             tried,
             first_at: None, // nothing is said of a container
             failure,
@@ -80,7 +83,7 @@ impl Decider<'_> {
                 self.draft.ledger.failures_total =
                     self.draft.ledger.failures_total.saturating_add(1);
                 let number = tried.count(step.rung) + 1;
-                self.restart_or_hold(step, &story.restart(step, number, rollback));
+                self.restart_or_hold(step, story.restart(step, number, rollback));
             }
             Turn::Nobody if tried.highest().is_some_and(|rung| rung >= Rung::Recreate) => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
@@ -93,13 +96,13 @@ impl Decider<'_> {
     }
 
     /// Said once: it is a state and no event. Nobody tells when the other pods do better.
-    fn hold_once(&mut self, message: &str) {
+    fn hold_once(&mut self, why: &Explanation) {
         self.draft.wake(self.situation.now + NO_SANDBOX_FOR);
         let ledger = &self.draft.ledger;
-        let is_told = ledger.message.as_deref() == Some(cut(message))
+        let is_told = ledger.message.as_deref() == Some(cut(&why.message))
             && ledger.held_by == Some(HoldReason::Revision);
         if !is_told {
-            self.hold_common(message);
+            self.hold_common(why);
         }
     }
 }

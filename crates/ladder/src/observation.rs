@@ -210,6 +210,13 @@ impl<'a> PodView<'a> {
         self.no_sandbox_since.is_none() && self.containers.iter().any(began)
     }
 
+    /// The one that does the pod's work, where there is one alone beside those that initialize the pod or stand by.
+    pub(crate) fn only_container(&self) -> Option<&'a str> {
+        let mut regular =
+            self.containers.iter().filter(|container| container.role == Role::Regular);
+        regular.next().filter(|_| regular.next().is_none()).map(|container| container.name)
+    }
+
     /// Since when everything that should run has been running; none while something does not.
     pub(crate) fn up_since(&self) -> Option<Tick> {
         let mut since = Tick::ZERO;

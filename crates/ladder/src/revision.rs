@@ -84,8 +84,9 @@ impl Decider<'_> {
             self.draft.ledger.failing_pod_uid = None;
             if self.draft.ledger.phase == Some(LedgerPhase::Exhausted) {
                 let policy = self.situation.policy;
-                self.draft.condition(EXHAUSTED, Holds::No, policy, sentence::OTHER_REVISION);
-                self.draft.decide(LedgerPhase::Climbing, None, sentence::OTHER_REVISION);
+                let why = sentence::other_revision();
+                self.draft.condition(EXHAUSTED, Holds::No, policy, &why.message);
+                self.draft.decide(LedgerPhase::Climbing, None, &why);
             }
         }
     }

@@ -11,6 +11,8 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::validation::names;
 
+use crate::explanation::summary_of;
+
 /// Decisions kept.
 pub(crate) const DECISIONS_MAX: usize = 32;
 /// Bytes of a message or a reason.
@@ -29,6 +31,7 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
         rung,
         phase,
         message,
+        summary,
         next_attempt_at,
         attempts,
         failures_total,
@@ -55,6 +58,7 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
         rung: *rung,
         phase: *phase,
         message: short(message),
+        summary: summary.as_deref().map(summary_of),
         next_attempt_at: next_attempt_at.clone(),
         attempts: attempts.as_deref().map(|attempts| attempts_at(attempts, now)),
         failures_total: *failures_total,

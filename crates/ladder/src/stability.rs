@@ -7,6 +7,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
 use crate::draft::{Draft, EXHAUSTED, Holds, RECOVERED};
+use crate::explanation::Explanation;
 use crate::observation::PodView;
 use crate::{Policy, Severity, sentence};
 
@@ -79,24 +80,24 @@ pub(crate) fn follow(
         return;
     }
     draft.ledger.held_by = None;
-    let message = sentence::running(policy, &draft.ledger, since);
-    draft.ledger.message = Some(message.clone());
+    let why = sentence::running(policy, &draft.ledger, since);
+    why.write_to(&mut draft.ledger);
     if has_outlived(view, &draft.ledger, policy.window, now) {
-        recover(draft, policy, &message);
+        recover(draft, policy, &why);
     } else {
         draft.wake(since + recovers_after(&draft.ledger, policy.window));
     }
 }
 
-fn recover(draft: &mut Draft, policy: &Policy, message: &str) {
-    tell_recovered(draft, policy, message);
+fn recover(draft: &mut Draft, policy: &Policy, why: &Explanation) {
+    tell_recovered(draft, policy, why);
     if draft.ledger.phase == Some(LedgerPhase::Holding) {
         draft.ledger.phase = Some(LedgerPhase::Climbing);
     }
 }
 
 /// Told once, and only when the ladder has acted or waited.
-fn tell_recovered(draft: &mut Draft, policy: &Policy, message: &str) {
+fn tell_recovered(draft: &mut Draft, policy: &Policy, why: &Explanation) {
     let has_acted = match draft.ledger.phase {
         Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
         Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
@@ -104,23 +105,23 @@ fn tell_recovered(draft: &mut Draft, policy: &Policy, message: &str) {
         }
     };
     if has_acted && !draft.has_condition(RECOVERED) {
-        draft.condition(RECOVERED, Holds::Yes, policy, message);
-        draft.tell(Severity::Normal, LADDER_RECOVERED, message);
+        draft.condition(RECOVERED, Holds::Yes, policy, &why.message);
+        draft.tell(Severity::Normal, LADDER_RECOVERED, why);
     }
 }
 
 /// What does not fail for the whole window has its attempts back. That it has recovered is told only when it says that it is ready.
 fn clear(draft: &mut Draft, view: &PodView<'_>, policy: &Policy, since: Tick) {
-    let message = sentence::cleared(policy, since);
+    let why = sentence::cleared(policy, since);
     if view.is_ready() {
-        tell_recovered(draft, policy, &message);
+        tell_recovered(draft, policy, &why);
     }
-    draft.condition(EXHAUSTED, Holds::No, policy, &message);
+    draft.condition(EXHAUSTED, Holds::No, policy, &why.message);
     draft.ledger.attempts = None;
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;
     draft.ledger.in_vain = None;
     draft.ledger.last_run_seconds = None;
     draft.ledger.ladder_uid = None;
-    draft.decide(LedgerPhase::Healthy, None, &message);
+    draft.decide(LedgerPhase::Healthy, None, &why);
 }

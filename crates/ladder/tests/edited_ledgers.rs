@@ -177,6 +177,7 @@ fn ledger() -> BoxedStrategy<RestartLedgerStatus> {
             decisions: lists.2,
             phase: states.0,
             held_by: states.1,
+            summary: message.clone(),
             message,
             ..RestartLedgerStatus::default()
         })
@@ -254,6 +255,8 @@ fn look(world: &mut World) -> Result<Option<Tick>, TestCaseError> {
     prop_assert!(decisions.len() <= 32, "{} decisions", decisions.len());
     let told = decisions.iter().map(|decision| &decision.reason).chain(&ledger.message);
     prop_assert!(told.into_iter().all(|text| text.len() <= 1024), "a text is too long");
+    let summary = ledger.summary.as_deref().unwrap_or_default();
+    prop_assert!(summary.chars().count() <= 60, "{summary:?}");
     for attempts in ledger.attempts.iter().flatten() {
         let count = attempts.at.len();
         prop_assert!((1..=1_000).contains(&count), "{count} attempts of {}", attempts.rung);

@@ -484,6 +484,9 @@ impl Play {
             decisions.iter().all(|d| d.first_at.as_ref().is_none_or(|first| *first <= d.at))
         );
         prop_assert!(ledger.message.as_deref().unwrap_or_default().len() <= 1024);
+        let summary = ledger.summary.as_deref();
+        prop_assert!(summary.is_none_or(|summary| summary.chars().count() <= 60), "{summary:?}");
+        prop_assert_eq!(summary.is_some(), ledger.message.is_some());
         prop_assert!(ledger.observed.as_deref().unwrap_or_default().len() <= self.names.len());
         for attempts in ledger.attempts.iter().flatten() {
             let step = self.world.policy.steps.iter().find(|step| step.rung == attempts.rung);

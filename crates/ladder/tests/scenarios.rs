@@ -380,7 +380,10 @@ fn print(decision: &Decision, now: Tick, out: &mut String) {
     }
     let message = ledger.message.as_deref().unwrap_or_default();
     let _ = writeln!(out, "{line}");
+    let summary = ledger.summary.as_deref().unwrap_or_default();
+    assert_eq!(summary.is_empty(), message.is_empty(), "what is said is said in full and in brief");
     if !message.is_empty() {
+        let _ = writeln!(out, "  summary: {summary}");
         let _ = writeln!(out, "  why: {message}");
     }
     match &decision.action {

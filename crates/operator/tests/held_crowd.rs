@@ -347,7 +347,7 @@ fn what_may_go_on_and_has_to_wait_for_its_turn_says_so() {
             _ => None,
         })
         .collect();
-    let waits = "it could go on, and waits for its turn: maxConcurrent 1 of the ladder";
+    let waits = "waiting: restart budget is full (maxConcurrent 1 of the ladder)";
     assert!(said.iter().any(|message| message == waits), "{said:?}");
 }
 

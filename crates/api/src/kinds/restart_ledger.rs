@@ -6,7 +6,7 @@ use rekindle_types::v1alpha1::{API_VERSION, RestartLedger, RestartLedgerStatus};
 use super::fill;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
-use crate::table::{AGE, NAME, age, column, human};
+use crate::table::{AGE, NAME, age, column, human, wide};
 use crate::validation::{Path, items, new_mistakes, text};
 
 const DECISIONS_MAX: usize = 32;
@@ -29,8 +29,9 @@ impl ApiKind for RestartLedger {
         column("Phase", "string", "What the ladder does."),
         column("Failures", "integer", "Failures since the ledger was made."),
         column("Next", "string", "In how long the next attempt is due."),
-        column("Message", "string", "Why."),
-        Column { priority: 1, ..AGE },
+        column("Why", "string", "Why, at a glance."),
+        AGE,
+        wide("Message", "string", "Why, in full."),
     ];
     const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.podName", "status.phase"];
 
@@ -77,16 +78,19 @@ impl ApiKind for RestartLedger {
             phase(self).into(),
             Cell::Int(i64::try_from(failures).unwrap_or(i64::MAX)),
             next.into(),
-            text(status.and_then(|status| status.message.as_ref())).into(),
+            text(status.and_then(|status| status.summary.as_ref())).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            text(status.and_then(|status| status.message.as_ref())).into(),
         ]
     }
 }
 
 fn status_errors(status: &RestartLedgerStatus, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if text(status.message.as_ref()).len() > TEXT_BYTES_MAX {
-        errors.push(FieldError::too_long(field.child("message"), TEXT_BYTES_MAX));
+    for (name, said) in [("message", &status.message), ("summary", &status.summary)] {
+        if text(said.as_ref()).len() > TEXT_BYTES_MAX {
+            errors.push(FieldError::too_long(field.child(name), TEXT_BYTES_MAX));
+        }
     }
     let decisions = items(status.decisions.as_ref());
     let decisions_field = field.child("decisions");

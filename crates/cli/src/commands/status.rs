@@ -49,15 +49,10 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
             board.put_ledger(ledger);
         }
         let rows = board.rows(SystemClock::start().now());
-        text += &match rows.as_slice() {
-            [] => "no pods
-"
-            .to_owned(),
-            rows => format!(
-                "
-{}",
-                live::render(rows)
-            ),
+        text += &if rows.is_empty() {
+            "no pods\n".to_owned()
+        } else {
+            format!("\n{}", live::render(rows))
         };
         output::print(&text)?;
         Ok(exit)

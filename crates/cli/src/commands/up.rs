@@ -66,8 +66,8 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     client::block_on(async {
         let kubeconfig = args.data_dir.data_dir.join("kubeconfig");
         output::tell(format!("export KUBECONFIG={}", kubeconfig.display()));
-        if let Some(links) = crate::plugin::hint() {
-            output::tell(links);
+        if let Some(hint) = crate::plugin::hint() {
+            output::tell(hint);
         }
         let client = client::connect_with(&kubeconfig).await?;
         manifests::apply_all(&client, objects).await

@@ -122,8 +122,8 @@ impl Engine {
     /// Says where the API is.
     pub fn announce(&self) {
         self.serving.announce();
-        if let Some(links) = crate::plugin::hint() {
-            output::tell(format!("plugins    {links}"));
+        if let Some(hint) = crate::plugin::hint() {
+            output::tell(format!("plugins    {hint}"));
         }
     }
 

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use rekindle_api::registry::{ApiKind, Cell};
-use rekindle_types::Tick;
+use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedger};
+use rekindle_types::{Tick, TickDuration, span};
 
-/// The headings.
-pub const HEADINGS: [&str; 7] = ["POD", "READY", "STATUS", "RESTARTS", "RUNG", "NEXT", "WHY"];
+use super::pod_row::{PodRow, RowHealth};
+
+/// Times count by the second, by the minute, or by the hour, the older the coarser.
+const COUNTED_AFTER: [u64; 3] = [1, 60, 3600];
 
 /// Namespace and name of an object.
 type Key = (String, String);
@@ -57,7 +60,8 @@ impl Board {
         (ledger.namespace().unwrap_or_default(), ledger.name_any())
     }
 
-    /// The ledger of each pod. That which speaks of the pod of now comes before one that an earlier pod of its name left.
+    /// The ledger of each pod. That which speaks of the pod of now comes before one that an earlier
+    /// pod of its name left.
     fn by_pod(&self) -> BTreeMap<Key, &RestartLedger> {
         let mut by_pod: BTreeMap<Key, &RestartLedger> = BTreeMap::new();
         for ((namespace, _), ledger) in &self.ledgers {
@@ -70,34 +74,42 @@ impl Board {
         by_pod
     }
 
-    /// True while a NEXT cell changes by itself.
-    pub fn counts_down(&self, now: Tick) -> bool {
-        let ledgers = self.by_pod();
-        let of_pods = self.pods.keys().filter_map(|key| ledgers.get(key));
-        of_pods.filter_map(|ledger| next_attempt(ledger)).any(|due| due > now)
+    /// In how long a time that is shown counts on, when nothing else changes; none when nothing
+    /// counts.
+    pub fn counts_on_after(&self, now: Tick) -> Option<TickDuration> {
+        let rows = self.rows(now);
+        let counts = |after: &TickDuration| self.rows(now + *after) != rows;
+        COUNTED_AFTER.map(TickDuration::from_secs).into_iter().find(counts)
     }
 
     /// A row for each pod, by namespace and name.
-    pub fn rows(&self, now: Tick) -> Vec<[String; 7]> {
+    pub fn rows(&self, now: Tick) -> Vec<PodRow> {
         let ledgers = self.by_pod();
         self.pods.iter().map(|(key, pod)| row(key, pod, ledgers.get(key).copied(), now)).collect()
     }
 }
 
-fn row(key: &Key, pod: &Pod, ledger: Option<&RestartLedger>, now: Tick) -> [String; 7] {
+fn row(key: &Key, pod: &Pod, ledger: Option<&RestartLedger>, now: Tick) -> PodRow {
     let mut cells = pod.row(now).into_iter().map(|cell| match cell {
         Cell::Text(text) => text,
         Cell::Int(number) => number.to_string(),
     });
     let mut cell = || cells.next().unwrap_or_default();
     let (name, ready, status, restarts) = (cell(), cell(), cell(), cell());
-    let name = if key.0 == "default" { name } else { format!("{}/{name}", key.0) };
-    let next = match ledger.and_then(next_attempt) {
-        Some(due) if due > now => format!("in {}s", due.since(now).as_secs() + 1),
-        Some(_) | None => "-".to_owned(),
+    let in_namespace = |name: String| match key.0.as_str() {
+        "default" => name,
+        namespace => format!("{namespace}/{name}"),
     };
+    let owner = controller_of(&pod.metadata);
+    let owner = owner.map(|owner| (in_namespace(owner.name.clone()), owner.kind.clone()));
+    let due = ledger.and_then(next_attempt).filter(|due| *due > now);
+    let next_in_secs = due.map(|due| due.since(now).as_secs() + 1);
+    let next = next_in_secs.map(TickDuration::from_secs);
+    let next = next.map_or_else(|| "-".to_owned(), |next| format!("in {}", span::show(next)));
     let (rung, why) = rung_and_why(ledger);
-    [name, ready, status, restarts, rung, next, why]
+    let health = RowHealth::new(&ready, &status, ledger.and_then(|ledger| ledger.status.as_ref()));
+    let cells = [in_namespace(name), ready, status, restarts, rung, next, why];
+    PodRow { cells, health, owner, next_in_secs }
 }
 
 fn next_attempt(ledger: &RestartLedger) -> Option<Tick> {
@@ -113,26 +125,29 @@ fn rung_and_why(ledger: Option<&RestartLedger>) -> (String, String) {
         (_, Some(rung)) => rung.name().to_owned(),
         (_, None) => "-".to_owned(),
     };
-    (rung, status.message.clone().unwrap_or_default())
+    // an older version wrote no summary
+    let why = status.summary.as_ref().or(status.message.as_ref());
+    (rung, why.cloned().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::pod_row::{NEXT, RESTARTS, WHY};
     use super::*;
 
     fn ledger(name: &str, pod: &str, uid: &str) -> RestartLedger {
         serde_json::from_value(json!({
             "metadata": {"name": name, "namespace": "shop"},
             "spec": {"ladderName": "web", "podName": pod, "podUID": uid},
-            "status": {"failuresTotal": 1, "message": format!("of {name}")}
+            "status": {"failuresTotal": 1, "summary": format!("of {name}"), "message": "in full"}
         }))
         .unwrap()
     }
 
     fn why(board: &Board) -> Vec<String> {
-        board.rows(Tick::ZERO).into_iter().map(|[.., why]| why).collect()
+        board.rows(Tick::ZERO).into_iter().map(|row| row.cells[WHY].clone()).collect()
     }
 
     #[test]
@@ -153,5 +168,36 @@ mod tests {
         }
         board.remove_ledger(&ledger("web-a", "web-b", "2"));
         assert_eq!(why(&board), ["", "of a-first"]);
+    }
+
+    #[test]
+    fn times_count_by_the_second_then_by_the_minute_and_nothing_counts_where_none_is_shown() {
+        let mut board = Board::default();
+        let pod = json!({
+            "metadata": {"name": "web-a", "namespace": "default", "uid": "1", "creationTimestamp": "1970-01-01T00:00:00Z",
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "2", "controller": true}]},
+            "spec": {"containers": [{"name": "app"}]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "app", "image": "", "imageID": "", "ready": true,
+                "restartCount": 1, "state": {"running": {}},
+                "lastState": {"terminated": {"exitCode": 1, "finishedAt": "1970-01-01T00:00:10Z"}}}]}
+        });
+        board.put_pod(serde_json::from_value(pod).unwrap());
+        let cells = |board: &Board, secs| board.rows(Tick::from_secs(secs))[0].cells.clone();
+        let after = |board: &Board, secs| {
+            board.counts_on_after(Tick::from_secs(secs)).map(TickDuration::as_secs)
+        };
+        assert_eq!(cells(&board, 20)[RESTARTS], "1 (10s ago)");
+        assert_eq!((after(&board, 20), after(&board, 3_620)), (Some(1), Some(60)));
+        let mut due = ledger("web-a", "web-a", "1");
+        due.metadata.namespace = Some("default".to_owned());
+        let status = due.status.as_mut().unwrap();
+        status.next_attempt_at = Some(Tick::from_secs(3_710).to_micro_time());
+        board.put_ledger(due);
+        assert_eq!(cells(&board, 3_620)[NEXT], "in 1m31s");
+        assert_eq!(after(&board, 3_620), Some(1));
+        let owner = board.rows(Tick::ZERO)[0].owner.clone();
+        assert_eq!(owner, Some(("web".to_owned(), "ReplicaSet".to_owned())));
+        board.clear_pods();
+        assert_eq!(after(&board, 20), None);
     }
 }

@@ -1,6 +1,9 @@
-//! The table that `rekindle up` keeps on the screen and `rekindle status` prints once: every pod with its place on the ladder.
+//! The table that `rekindle up` keeps on the screen and `rekindle status` prints once: every pod
+//! with its place on the ladder.
 
 mod board;
+mod layout;
+mod pod_row;
 mod screen;
 
 use std::sync::Arc;
@@ -26,11 +29,9 @@ enum Change {
 
 /// Between two drawings for changes, at least: what many pods do at once is drawn once.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
-/// Between two for a countdown.
-const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps the table up to date until the future is dropped. Draws when something changes or the terminal is resized, and once
-/// a second only while a countdown is shown.
+/// Keeps the table up to date until the future is dropped. Draws when something changes or the
+/// terminal is resized, and, on a terminal, when a time that is shown counts on.
 pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
         .filter_map(async |event| event.ok().map(|event| Change::Pod(Box::new(event))));
@@ -53,9 +54,10 @@ pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
                 None => return,
             },
             () = until(due) => {
-                screen.draw(&board.rows(now()));
+                screen.draw(board.rows(now()));
                 drawn_at = Instant::now();
-                due = board.counts_down(now()).then(|| drawn_at + COUNTED_EVERY);
+                let counts = screen.counts().then(|| board.counts_on_after(now())).flatten();
+                due = counts.map(|after| drawn_at + after.to_std());
             }
             () = next_resize(&mut resizes) => due = Some(drawn_at),
         }

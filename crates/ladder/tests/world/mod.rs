@@ -13,8 +13,8 @@ use rekindle_ladder::{
 };
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{
-    PodReplacement, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep,
-    RestartLedgerStatus,
+    PodReplacement, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementHold,
+    ReplacementStep, RestartLedgerStatus,
 };
 use rekindle_types::{Tick, TickDuration};
 
@@ -242,8 +242,14 @@ impl World {
         let status = status.expect("it was taken up");
         status.message = Some(why.to_owned());
         status.started_at = None;
-        status.replacement =
-            Some(PodReplacement::new(ReplacementStep::Held, since, pod_uid, "n1".to_owned()));
+        let mut replacement =
+            PodReplacement::new(ReplacementStep::Held, since, pod_uid, "n1".to_owned());
+        replacement.held_by = Some(if why.contains("node") {
+            ReplacementHold::NoOtherNode
+        } else {
+            ReplacementHold::DisruptionBudget
+        });
+        status.replacement = Some(replacement);
     }
 
     /// The API shows this PodRestart.

@@ -66,9 +66,12 @@ pub struct RestartLedgerStatus {
     /// What the ladder does now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<LedgerPhase>,
-    /// Why, for people.
+    /// Why, for people: the whole account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The same at a glance, in a line of at most 60 characters: the cause, then what is done or comes next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
     /// When the next attempt is due, when that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<MicroTime>,

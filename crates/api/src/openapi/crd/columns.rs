@@ -42,8 +42,9 @@ const RESTART_LEDGER: &[Shown] = &[
     ("Phase", "string", ".status.phase", 0, "What the ladder does."),
     ("Failures", "integer", ".status.failuresTotal", 0, "Failures since the ledger was made."),
     ("Next", "string", ".status.nextAttemptAt", 0, "When the next attempt is due."),
-    ("Message", "string", ".status.message", 1, "Why."),
+    ("Why", "string", ".status.summary", 0, "Why, at a glance."),
     AGE,
+    ("Message", "string", ".status.message", 1, "Why, in full."),
 ];
 
 /// The columns of a kind beside its name; none of a kind that is not ours.

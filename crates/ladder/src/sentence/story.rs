@@ -1,0 +1,329 @@
+//! Containers that failed or do not start: what did not help, and what is done now.
+
+use rekindle_types::Tick;
+use rekindle_types::span::show;
+use rekindle_types::v1alpha1::Rung;
+
+use super::{
+    BACKOFF_GOES_ON, after_the_last, alike, attempt, clock, done, requests, rolling_back,
+    short_name,
+};
+use crate::attempts::Attempts;
+use crate::evidence::{Diagnosis, Verdict};
+use crate::explanation::{Explanation, Phrase};
+use crate::failures::{Failure, Part};
+use crate::policy::Step;
+use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
+
+/// Where no restart helps.
+const HOLDING: &str = "holding, no restart helps";
+
+/// What failed, and what was tried against it before this decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Story<'a> {
+    pub(crate) now: Tick,
+    pub(crate) policy: &'a Policy,
+    /// The pod's name.
+    pub(crate) pod: &'a str,
+    /// The pod's only container beside those that initialize it or stand by: a summary does not
+    /// name it.
+    pub(crate) only: Option<&'a str>,
+    pub(crate) tried: Attempts<'a>,
+    /// When the first of the attempts of Container was, if that is known: those that waited count
+    /// from later on.
+    pub(crate) first_at: Option<Tick>,
+    pub(crate) failure: &'a Failure<'a>,
+    /// How many failures there are in all containers together.
+    pub(crate) failures: u32,
+    /// The node that is to be left, because most of its pods fail.
+    pub(crate) elsewhere: Option<&'a NodeTrouble>,
+    /// What is wrong with the pod's node, as that says itself.
+    pub(crate) node_says: Option<&'a str>,
+    /// How the last attempt ended without being begun.
+    pub(crate) given_up: Option<&'a str>,
+    /// Why the last attempt was over before anything was done to the pod.
+    pub(crate) not_carried_out: Option<&'a str>,
+    pub(crate) quotes: Quotes,
+}
+
+/// Whether a sentence has what a container said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quotes {
+    Given,
+    /// It is told outside of the cluster.
+    LeftOut,
+}
+
+/// What a sentence is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) container: &'a str,
+    /// The pod's only container beside those that initialize it or stand by.
+    pub(crate) only: Option<&'a str>,
+    /// What happened to it.
+    pub(crate) what: &'a Phrase,
+}
+
+impl Subject<'_> {
+    /// `container "app" exited with 1`, in brief `exit 1`, or `app: exit 1` where it could be
+    /// another's.
+    fn phrase(self, said: &str) -> Phrase {
+        let Subject { container, only, what } = self;
+        let name = if only == Some(container) {
+            String::new()
+        } else {
+            format!("{}: ", short_name(container))
+        };
+        Phrase::new(
+            format!("container {container:?} {what}{said}"),
+            format!("{name}{}", what.brief),
+        )
+    }
+}
+
+impl Story<'_> {
+    fn subject(&self) -> Phrase {
+        let Diagnosis { what, said, .. } = &self.failure.diagnosis;
+        let said = said.as_ref().filter(|_| self.quotes == Quotes::Given);
+        let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
+        match self.failure.part {
+            Part::Container(container) => {
+                Subject { container, only: self.only, what }.phrase(&said)
+            }
+            Part::Pod => Phrase::new(format!("the pod {what}"), what.brief.clone()),
+        }
+    }
+
+    /// How often it has failed, with what was left to the container's own restart.
+    fn failures_in_all(&self) -> u32 {
+        self.tried.count(Rung::Container).saturating_add(self.failures)
+    }
+
+    /// The failures that are left to the container's own restart. When that comes is the node's to
+    /// say.
+    pub(crate) fn left_to_container(&self, step: &Step) -> Explanation {
+        let times = match self.failures {
+            1 => String::new(),
+            n => format!(" ({n} failures since it was last seen)"),
+        };
+        let (subject, used) = (self.subject(), self.failures_in_all());
+        Explanation::new(
+            format!(
+                "{subject}{times}: left to the container's own restart ({used} of {})",
+                step.attempts
+            ),
+            &format!("{}{}", subject.brief, times_in_brief(used)),
+            &attempt(step, used).brief,
+        )
+    }
+
+    /// What did not help, up to the colon.
+    fn so_far(&self) -> Phrase {
+        let subject = self.subject();
+        let above = self.tried.highest().filter(|rung| *rung > Rung::Container);
+        match (above, self.failure.part) {
+            (None, Part::Container(_)) => self.so_far_container(&subject),
+            (None, Part::Pod) if self.elsewhere.is_some() => subject,
+            (None, Part::Pod) => {
+                Phrase::new(format!("{subject}; nothing in place would help"), subject.brief)
+            }
+            (Some(rung), _) => self.so_far_above(&subject, rung),
+        }
+    }
+
+    fn so_far_container(&self, subject: &Phrase) -> Phrase {
+        let total = self.failures_in_all();
+        let times = match total {
+            1 => String::new(),
+            n => format!(" {}", times(n)),
+        };
+        let since = self.first_at.map(|at| self.now.since(at));
+        let within = match since {
+            Some(span) if span.as_secs() > 0 => format!(" in {}", show(span)),
+            Some(_) | None => String::new(),
+        };
+        let container = self.policy.step(Rung::Container);
+        let verdict = match (self.failure.diagnosis.verdict, container) {
+            (_, _) if self.elsewhere.is_some() => String::new(),
+            (Verdict::Helps { from }, _) if from > Rung::Container => {
+                " together with its sandbox; restarting the container cannot help".to_owned()
+            }
+            (_, Some(step)) => format!(
+                "; restarting the container did not help ({} of {} attempts used)",
+                step.attempts, step.attempts
+            ),
+            (_, None) => String::new(),
+        };
+        Phrase::new(
+            format!("{subject}{times}{within}{verdict}"),
+            format!("{}{}{within}", subject.brief, times_in_brief(total)),
+        )
+    }
+
+    /// A rung above Container was tried.
+    fn so_far_above(&self, subject: &Phrase, rung: Rung) -> Phrase {
+        let again = format!("{} again", subject.brief);
+        let undone = match (self.given_up, self.not_carried_out) {
+            (Some(why), _) => Some(requests::was_given_up(rung, why)),
+            (None, Some(why)) => Some(requests::not_carried_out(rung, why)),
+            (None, None) => None,
+        };
+        if let Some(undone) = undone {
+            return Phrase::new(format!("{subject} again; {undone}"), again);
+        }
+        let done = done(self.policy, self.tried, rung);
+        let ago = self.tried.last(rung).map(|at| self.now.since(at));
+        match ago.filter(|ago| ago.as_secs() > 0).map(show) {
+            Some(ago) => Phrase::new(
+                format!("{subject} again, {ago} after {done}"),
+                format!("{again} after {ago}"),
+            ),
+            None => Phrase::new(format!("{subject} again, right after {done}"), again),
+        }
+    }
+
+    /// A restart above Container, the `number`th of its rung.
+    pub(crate) fn restart(
+        &self,
+        step: &Step,
+        number: u32,
+        rollback: Option<&RollbackTarget>,
+    ) -> Explanation {
+        let doing = match (step.rung, rollback) {
+            (Rung::Rollback, Some(target)) => {
+                let Phrase { full, brief } = rolling_back(target);
+                Phrase::new(format!("{full} ({number} of {})", step.attempts), brief)
+            }
+            _ => attempt(step, number),
+        };
+        let Phrase { full, brief } = self.so_far();
+        let (node, cause) = match self.elsewhere {
+            Some(NodeTrouble { name, pods, failing }) => (
+                format!(
+                    "; {failing} of {pods} pods of node {name} fail, nothing in place would help"
+                ),
+                format!("{failing} of {pods} pods fail on node {}", short_name(name)),
+            ),
+            None => (String::new(), brief),
+        };
+        let says = self.node_says.map(|says| format!("; its node says {says}")).unwrap_or_default();
+        Explanation::new(format!("{full}{node}{says}: {doing}"), &cause, &doing.brief)
+    }
+
+    /// Most pods of the revision fail alike.
+    pub(crate) fn common(&self, peers: &Peers, rung: Rung) -> Explanation {
+        followed_by(&self.so_far(), &alike::all_held(peers, rung))
+    }
+
+    /// Most pods of the revision fail alike, and the rung is being tried on one of them.
+    pub(crate) fn awaits(&self, peers: &Peers, trial: &Trial) -> Explanation {
+        followed_by(&self.so_far(), &alike::trial_first(peers, trial, self.pod))
+    }
+
+    /// The same of what is a state: the same words however long it lasts.
+    pub(crate) fn common_state(&self, peers: &Peers, rung: Rung) -> Explanation {
+        followed_by(&self.subject(), &alike::all_held(peers, rung))
+    }
+
+    /// Nothing is left to try, in these words.
+    pub(crate) fn exhausted(&self, left: &Phrase) -> Explanation {
+        let story = Story { quotes: Quotes::LeftOut, ..*self }; // a webhook may carry it far away
+        let (so_far, after) = (story.so_far(), after_the_last(self.policy));
+        let action = format!("{}, {}", left.brief, after.brief);
+        Explanation::new(format!("{so_far}; {left}: {after}"), &so_far.brief, &action)
+    }
+
+    /// No restart helps.
+    pub(crate) fn futile(&self, because: &str) -> Explanation {
+        holds(&self.subject(), because)
+    }
+
+    /// No restart helps, but the revision before was healthy.
+    pub(crate) fn futile_rollback(&self, target: &RollbackTarget) -> Explanation {
+        let (subject, rollback) = (self.subject(), rolling_back(target));
+        Explanation::new(
+            format!("{subject}; no restart helps against that: {rollback}"),
+            &subject.brief,
+            &rollback.brief,
+        )
+    }
+
+    /// Another restart is coming anyway.
+    pub(crate) fn on_its_way(&self, restart: &str) -> Explanation {
+        let subject = self.subject();
+        Explanation::new(
+            format!("{subject}: PodRestart {restart} is already under way"),
+            &subject.brief,
+            "a restart is already under way",
+        )
+    }
+
+    /// It failed and has been running since long enough.
+    pub(crate) fn runs_again(&self, since: Tick) -> Explanation {
+        let (subject, since) = (self.subject(), clock(since));
+        Explanation::new(
+            format!(
+                "{subject} and has been running again since {since}: nothing is restarted, the next failure climbs"
+            ),
+            &subject.brief,
+            &format!("runs again since {}", since.brief),
+        )
+    }
+
+    /// After the end of the ladder.
+    pub(crate) fn still(&self, left: &Phrase) -> Explanation {
+        let subject = self.subject();
+        Explanation::new(
+            format!("{subject}; {left}: {BACKOFF_GOES_ON}"),
+            &subject.brief,
+            &format!("{}, backoff only", left.brief),
+        )
+    }
+}
+
+fn followed_by(cause: &Phrase, then: &Phrase) -> Explanation {
+    Explanation::new(format!("{cause}; {then}"), &cause.brief, &then.brief)
+}
+
+fn holds(subject: &Phrase, because: &str) -> Explanation {
+    let message = format!("{subject}: the ladder holds, because no restart helps: {because}");
+    Explanation::new(message, &subject.brief, HOLDING)
+}
+
+/// What keeps a container from starting.
+pub(crate) fn cannot_start(subject: Subject<'_>, because: &str) -> Explanation {
+    holds(&subject.phrase(""), because)
+}
+
+/// A new revision's containers cannot be started.
+pub(crate) fn stuck_rollback(subject: Subject<'_>, target: &RollbackTarget) -> Explanation {
+    let (subject, rollback) = (subject.phrase(""), rolling_back(target));
+    Explanation::new(format!("{subject}: {rollback}"), &subject.brief, &rollback.brief)
+}
+
+/// No rung of the ladder helps a pod that its node cannot make a sandbox for.
+pub(crate) fn no_sandbox(what: &Phrase, node_says: Option<&str>) -> Explanation {
+    let says = node_says.map(|says| format!("; its node says {says}")).unwrap_or_default();
+    Explanation::new(
+        format!(
+            "the pod {what}{says}: the ladder holds, because a restart in place would not help and it lists no rung that does; \
+             the node tries again by itself"
+        ),
+        &what.brief,
+        "holding, the node tries again",
+    )
+}
+
+fn times(n: u32) -> String {
+    const WORDS: [&str; 10] =
+        ["never", "once", "twice", "three", "four", "five", "six", "seven", "eight", "nine"];
+    match usize::try_from(n).ok().and_then(|n| WORDS.get(n)) {
+        Some(word) if n > 2 => format!("{word} times"),
+        Some(word) => (*word).to_owned(),
+        None => format!("{n} times"),
+    }
+}
+
+fn times_in_brief(n: u32) -> String {
+    if n > 1 { format!(" ×{n}") } else { String::new() }
+}
