@@ -19,6 +19,7 @@ mod container;
 pub mod frame;
 mod init;
 mod launch;
+mod log_records;
 mod logs;
 mod notes;
 mod oom;
