@@ -2,7 +2,7 @@
 
 use rekindle_types::reasons::{event, waiting};
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{ContainerName, TickDuration};
+use rekindle_types::{ContainerName, NodeStopEnd, TickDuration};
 
 use crate::action::{HookKind, PodEvent, ProbeKind, Severity};
 use crate::blueprint::{Definition, RestartPolicy, Role};
@@ -15,8 +15,6 @@ pub(crate) const VANISHED: &str = "The container could not be located when the p
 /// The same of one that nobody saw run before its pod was over (`pkg/kubelet/status/status_manager.go`).
 pub(crate) const NEVER_LOCATED: &str =
     "The container could not be located when the pod was terminated";
-/// The same of one that was to run to its end, and ended well when its node stopped: whether it had done its work nobody knows.
-const ENDED_WITH_NODE: &str = "The container exited with 0 when its node was stopped";
 /// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
 pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// And its `status.message`.
@@ -50,11 +48,11 @@ fn of_container(
     PodEvent { severity, reason, message, field_path }
 }
 
-/// With what the container said itself.
-pub(crate) fn ended_with_node(own: &str) -> String {
-    match own {
-        "" => ENDED_WITH_NODE.to_owned(),
-        own => format!("{ENDED_WITH_NODE}: {own}"),
+/// `state.terminated.message` of a container that ended when its node was stopped, with what it said itself.
+pub(crate) fn ended_with_node(code: i32, own: &str) -> String {
+    match (NodeStopEnd { code }, own) {
+        (end, "") => end.to_string(),
+        (end, own) => format!("{end}: {own}"),
     }
 }
 

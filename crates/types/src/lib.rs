@@ -45,7 +45,7 @@ pub mod v1alpha1;
 pub mod validation;
 
 pub use causes::causes;
-pub use ended_by_node::EndedByNode;
+pub use ended_by_node::{EndedByNode, NodeStopEnd};
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use notice::Notice;

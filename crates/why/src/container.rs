@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStateWaiting
 use rekindle_types::exit::signal_name;
 use rekindle_types::pods::condition;
 use rekindle_types::reasons::{event, waiting};
-use rekindle_types::{EndedByNode, OomKill, Tick, TickDuration};
+use rekindle_types::{EndedByNode, NodeStopEnd, OomKill, Tick, TickDuration};
 
 use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
@@ -92,6 +92,7 @@ fn of_end(
     let message = end.message.as_deref().unwrap_or_default();
     let by_node = EndedByNode::split(message);
     let message = by_node.map_or(message, |(_, own)| own);
+    let message = NodeStopEnd::split(message).map_or(message, |(_, own)| own);
     // any container may write such words; of another end they are its own
     let is_oom = end.reason.as_deref() == Some("OOMKilled");
     let (oom, message) = match OomKill::split(message).filter(|_| is_oom) {
@@ -144,7 +145,7 @@ fn why_it_ended(
     if let Some(restart) = restarts::that_ended(subject.name, end, evidence, events) {
         return (Cause::Restarted, format!("was ended by {restart}"), None);
     }
-    if let Some(who) = with_pod::that_ended(subject, end, evidence) {
+    if let Some(who) = with_pod::that_ended(subject, end, evidence, events) {
         return (Cause::EndedWithPod, format!("was ended {who}"), None);
     }
     let (cause, what, advice) =

@@ -11,6 +11,7 @@
 //!                 climb:     what the ladder decided, and what is next
 //!                 left:      which pods of a workload are gone and left something
 //!                 restarts, with_pod: who ended a container that did not end by itself
+//!                 pod_end:   what helps a pod that was ended as a whole
 //! ```
 //!
 //! An account says only what it has evidence for. Of the ends of a container the API keeps the number and the last one, so that
@@ -32,6 +33,7 @@ mod left;
 mod node;
 mod placement;
 mod pod;
+mod pod_end;
 mod remembered;
 mod render;
 mod restarts;

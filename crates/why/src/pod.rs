@@ -15,6 +15,7 @@ use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
 use crate::history::average;
 use crate::placement;
+use crate::pod_end;
 use crate::subject::{Subject, subjects};
 use crate::words::{line, show_span, times};
 
@@ -137,7 +138,12 @@ fn failed(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick) -> Verdict 
     let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
     let message = line(status.and_then(|s| s.message.as_deref()).unwrap_or_default());
     if !reason.is_empty() {
-        return Verdict::new(State::Failed, format!("it ended as Failed ({reason}): {message}"));
+        let summary = format!("it ended as Failed ({reason}): {message}");
+        let verdict = Verdict::new(State::Failed, summary);
+        return match pod_end::advice(reason, &message) {
+            Some(advice) => verdict.advise(advice),
+            None => verdict,
+        };
     }
     match findings.first() {
         Some((subject, finding)) => {
