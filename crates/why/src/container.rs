@@ -11,6 +11,7 @@ use rekindle_types::{EndedByNode, NodeStopEnd, OomKill, Tick, TickDuration};
 use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
+use crate::probe_errors;
 use crate::restarts;
 use crate::subject::Subject;
 use crate::with_pod;
@@ -65,7 +66,9 @@ fn examine(
     let end = subject.told_end().map(|end| of_end(subject, end, evidence, events, now));
     let now_wrong = match subject.waiting().and_then(|waiting| held(subject, waiting)) {
         Some(held) => Some(held),
-        None if end.as_ref().is_none_or(|end| end.is_past) => unready(subject, events),
+        None if end.as_ref().is_none_or(|end| end.is_past) => {
+            probe_errors::of_container(subject, events, now).or_else(|| unready(subject, events))
+        }
         None => None,
     };
     match (now_wrong, end) {
@@ -208,9 +211,14 @@ fn held(subject: Subject<'_>, state: &ContainerStateWaiting) -> Option<Finding> 
             "cannot be configured".to_owned(),
             "create what it refers to, or mend the reference; the node goes on by itself".to_owned(),
         ),
-        waiting::CREATE_CONTAINER_ERROR | waiting::RUN_CONTAINER_ERROR => (
+        waiting::CREATE_CONTAINER_ERROR => (
             Cause::CreateError,
             "cannot be created".to_owned(),
+            "mend what the message names; a restart would do the same again".to_owned(),
+        ),
+        waiting::RUN_CONTAINER_ERROR => (
+            Cause::CreateError,
+            "cannot be run".to_owned(),
             "mend what the message names; a restart would do the same again".to_owned(),
         ),
         _ => return None,

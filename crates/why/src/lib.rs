@@ -6,6 +6,8 @@
 //!                                      │                                        └── render: the text
 //!                 container: what ended it, what keeps it from starting
 //!                 placement: what closes nodes to a pod
+//!                 node_size, stranded_volumes: why no node can ever take it
+//!                 probe_errors: probes that could not be run
 //!                 course:    how often it ended, over one pod or many
 //!                 history:   what happened in order, repeats folded into one entry
 //!                 climb:     what the ladder decided, and what is next
@@ -31,12 +33,15 @@ mod history;
 mod job;
 mod left;
 mod node;
+mod node_size;
 mod placement;
 mod pod;
 mod pod_end;
+mod probe_errors;
 mod remembered;
 mod render;
 mod restarts;
+mod stranded_volumes;
 mod subject;
 mod with_pod;
 mod words;
