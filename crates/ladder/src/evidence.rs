@@ -140,6 +140,10 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
             format!("cannot be created ({})", quote(waiting.message)),
             "the node tries again by itself, and a restart would do the same",
         ),
+        waiting::RUN_CONTAINER_ERROR => (
+            format!("cannot be run ({})", quote(waiting.message)),
+            "the node tries again by itself, and a restart would do the same",
+        ),
         _ => return None,
     };
     Some(Diagnosis { what, said: None, verdict: Verdict::Futile { because } })
