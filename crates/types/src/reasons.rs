@@ -50,6 +50,9 @@ pub mod event {
     pub const FAILED_TO_SCALE_UP_GROUP: &str = "FailedToScaleUpGroup";
     pub const SCALE_DOWN: &str = "ScaleDown";
 
+    /// Ours, under the name that tools which watch a node's kernel use: processes of a container were killed for lack of memory, and
+    /// the container lives on.
+    pub const OOM_KILLING: &str = "OOMKilling";
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";
     /// Ours: a PodRestart began.

@@ -8,6 +8,7 @@
 //!                 placement: what closes nodes to a pod
 //!                 node_size, stranded_volumes: why no node can ever take it
 //!                 probe_errors: probes that could not be run
+//!                 oom_events: processes that were killed in a container that runs on
 //!                 course:    how often it ended, over one pod or many
 //!                 history:   what happened in order, repeats folded into one entry
 //!                 climb:     what the ladder decided, and what is next
@@ -34,6 +35,7 @@ mod job;
 mod left;
 mod node;
 mod node_size;
+mod oom_events;
 mod placement;
 mod pod;
 mod pod_end;

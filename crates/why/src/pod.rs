@@ -15,6 +15,7 @@ use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
 use crate::history::average;
 use crate::node_size;
+use crate::oom_events;
 use crate::placement;
 use crate::pod_end;
 use crate::stranded_volumes;
@@ -264,10 +265,17 @@ fn not_broken(
             Some((subject, finding)) => Some(ends_sentence(*subject, finding, pod, now)),
             None => climb::counted(evidence),
         };
-        return match before {
+        let verdict = match before {
             None => Verdict::new(State::Healthy, "it runs and is ready; nothing has ended"),
             Some(before) => {
                 Verdict::new(State::Healthy, format!("it runs and is ready now; {before}"))
+            }
+        };
+        return match oom_events::of_running(&subjects(pod), seen) {
+            None => verdict,
+            Some(killing) => {
+                let summary = format!("{}; {}", verdict.summary, killing.sentence);
+                Verdict { summary, ..verdict }.advise(&killing.advice)
             }
         };
     }

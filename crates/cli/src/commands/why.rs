@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{
-    Event, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-};
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, LogParams, ObjectList};
 use kube::{Client, ResourceExt};
@@ -251,8 +249,7 @@ impl Reader {
     /// The volumes that the pod's claims are bound to; those that may not be read are left out, which is no reason to tell nothing else.
     async fn volumes_of(&self, pod: &Pod) -> Vec<PersistentVolume> {
         let namespace = pod.namespace().unwrap_or_default();
-        let claims: Api<PersistentVolumeClaim> =
-            Api::namespaced(self.client().clone(), &namespace);
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client().clone(), &namespace);
         let volumes: Api<PersistentVolume> = Api::all(self.client().clone());
         let mut found = Vec::new();
         let declared = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
@@ -266,7 +263,9 @@ impl Reader {
             };
             match read.await {
                 Ok(volume) => found.extend(volume),
-                Err(error) => tracing::debug!(%error, claim, "failed to read the volume of a claim"),
+                Err(error) => {
+                    tracing::debug!(%error, claim, "failed to read the volume of a claim")
+                }
             }
         }
         found
