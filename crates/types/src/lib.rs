@@ -20,6 +20,7 @@ pub mod local_path;
 pub mod log_options;
 pub mod metrics;
 pub mod mounted_volumes;
+pub mod name_stem;
 pub mod node_affinity;
 pub mod nodes;
 pub mod notice;
