@@ -9,6 +9,7 @@ mod limits;
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::name_stem::name_stem;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::Object;
@@ -188,7 +189,7 @@ impl Said {
     /// Nothing said yet, under a name that no other event has.
     fn new(note: &Note, sequence: u64, now: Tick) -> Self {
         let serial = now.as_micros().wrapping_mul(1000).wrapping_add(sequence % 1000);
-        let name = format!("{}.{serial:x}", cut(&note.about.name, NAME_BYTES_MAX));
+        let name = format!("{}.{serial:x}", name_stem(&note.about.name, NAME_BYTES_MAX));
         Said { name, first: now, last: now, written: None, count: 0 }
     }
 }

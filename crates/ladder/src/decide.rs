@@ -2,6 +2,7 @@
 
 use rekindle_types::Tick;
 use rekindle_types::digest::fold;
+use rekindle_types::name_stem::name_stem;
 use rekindle_types::reasons::event::LADDER_STEP;
 use rekindle_types::v1alpha1::{Effect, HoldReason, LedgerPhase, OnExhausted, Rung};
 
@@ -364,8 +365,7 @@ impl<'a> Decider<'a> {
 
 /// The same for the same decision: a failure more is counted before nearly each.
 fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) -> String {
-    let pod = &view.name[..view.name.floor_char_boundary(NAME_BYTES_MAX)];
-    let pod = pod.trim_end_matches(['-', '.']);
+    let pod = name_stem(view.name, NAME_BYTES_MAX);
     let rung = rung.name().to_ascii_lowercase();
     format!("{pod}-{rung}-{failures_total}-{:06x}", fold(view.uid))
 }

@@ -166,6 +166,10 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
             ),
             "the node tries again by itself, and a restart would do the same",
         ),
+        waiting::RUN_CONTAINER_ERROR => (
+            format!("cannot be run ({})", quote(waiting.message)),
+            "the node tries again by itself, and a restart would do the same",
+        ),
         _ => return None,
     };
     Some(Diagnosis { what, said: None, verdict: Verdict::Futile { because } })

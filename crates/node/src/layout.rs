@@ -16,10 +16,13 @@
 
 use std::path::{Path, PathBuf};
 
+use rekindle_types::name_stem::name_stem;
 use rekindle_types::{ContainerAttempt, PodRef, PodUid};
 
 /// The name of the file with the durable state of a pod's core.
 const JOURNAL: &str = "journal";
+/// Bytes of the name of a file or a folder, at most (NAME_MAX).
+const FILE_NAME_MAX: usize = 255;
 /// The name of the file with a pod's range of user ids.
 const USERS: &str = "users.json";
 
@@ -180,7 +183,29 @@ impl PodDirs {
     }
 }
 
-/// `<namespace>_<name>_<uid>`, as the kubelet names it.
+/// `<namespace>_<name>_<uid>`, as the kubelet names it. A name that makes this longer than a file's may be is cut: the UID is enough to
+/// tell pods apart. The kubelet cuts nothing, and cannot run such a pod.
 fn log_folder(pod: &PodRef) -> String {
-    format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
+    let room = FILE_NAME_MAX.saturating_sub(pod.namespace.len() + pod.uid.0.len() + 2);
+    format!("{}_{}_{}", pod.namespace, name_stem(&pod.name, room), pod.uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_folder_has_a_name_that_a_file_may_have() {
+        let pod = |name: &str| PodRef {
+            namespace: "n".repeat(63),
+            name: name.to_owned(),
+            uid: PodUid("0f3ac1de-0000-4000-8000-00000000000a".to_owned()),
+        };
+        let longest = log_folder(&pod(&"p".repeat(253)));
+        assert_eq!(longest.len(), FILE_NAME_MAX);
+        assert!(longest.ends_with("p_0f3ac1de-0000-4000-8000-00000000000a"), "{longest}");
+        assert_eq!(longest.split('_').count(), 3, "who looks for what is left of a pod finds it");
+        let usual = log_folder(&pod("web-0"));
+        assert!(usual.contains("_web-0_"), "{usual}");
+    }
 }

@@ -1,7 +1,8 @@
 //! `status.conditions` that the node owns, with the kubelet's words (`pkg/kubelet/status/generate.go`).
 //!
 //! Conditions of others (readiness gates, DisruptionTarget, …) are passed on as the API has them. A transition time changes only
-//! with the status of its condition. Initialized, once True, stays so: a restart of all containers does not take it back.
+//! with the status of its condition. Every condition says how the pod is now. Initialized, too, is False again while init
+//! containers run again, in a new sandbox or in a restart of all containers: by it kubectl tells Init:CrashLoopBackOff.
 
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, PodStatus};
 use rekindle_types::v1alpha1::Rung;
@@ -78,7 +79,7 @@ impl PodCore {
         let containers_ready = self.containers_ready(phase);
         let verdicts = [
             Some(self.ready_to_start()),
-            Some(self.initialized(phase, before)),
+            Some(self.initialized(phase)),
             Some(self.ready(&containers_ready, &conditions)),
             Some(containers_ready),
             self.all_restarting(phase, before),
@@ -136,22 +137,22 @@ impl PodCore {
         }
     }
 
-    fn initialized(&self, phase: &str, before: &PodStatus) -> Verdict {
+    /// As `GeneratePodInitializedCondition` of the kubelet: a regular container that shows a start says more than a sidecar that
+    /// is between two starts.
+    fn initialized(&self, phase: &str) -> Verdict {
         if phase == phase::SUCCEEDED {
             return Verdict { reason: Some("PodCompleted"), ..Verdict::yes(INITIALIZED) };
         }
-        let regular_started = self.containers.iter().any(|container| {
-            container.definition.role == Role::Regular
-                && (container.is_running() || container.last.is_some())
-        });
-        let was = is_initialized(before);
-        let incomplete = names(self.containers.iter().filter(|c| !c.lets_others_start()));
-        match incomplete {
-            Some(list) if !regular_started && !was => Verdict {
+        let mut regular = self.containers.iter().filter(|c| c.definition.role == Role::Regular);
+        if regular.any(Container::shows_start) {
+            return Verdict::yes(INITIALIZED);
+        }
+        match names(self.containers.iter().filter(|c| !c.shows_initialized())) {
+            Some(list) => Verdict {
                 message: Some(format!("containers with incomplete status: {list}")),
                 ..Verdict::no(INITIALIZED, Some("ContainersNotInitialized"))
             },
-            Some(_) | None => Verdict::yes(INITIALIZED),
+            None => Verdict::yes(INITIALIZED),
         }
     }
 
@@ -225,11 +226,6 @@ impl PodCore {
         };
         Some(Verdict::no(ALL_RESTARTING, reason))
     }
-}
-
-/// Whether the status says that the init containers have done their part.
-pub(crate) fn is_initialized(status: &PodStatus) -> bool {
-    find(status, INITIALIZED).is_some_and(|condition| condition.status == "True")
 }
 
 fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {

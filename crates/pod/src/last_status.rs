@@ -6,13 +6,12 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_types::ExitStatus;
 
-use crate::conditions::is_initialized;
 use crate::texts;
 
-/// The status of a pod of which nothing is left. Regular containers are spoken of when the pod was initialized, init containers
+/// The status of a pod of which nothing is left. Regular containers are spoken of when the pod was ever initialized, init containers
 /// up to the last one that was begun; of those before all others the first one says that the pod failed.
 pub(crate) fn concluded(mut status: PodStatus) -> PodStatus {
-    if is_initialized(&status) {
+    if was_initialized(&status) {
         status.container_statuses.iter_mut().flatten().for_each(conclude);
     }
     if let Some(inits) = &mut status.init_container_statuses {
@@ -20,6 +19,18 @@ pub(crate) fn concluded(mut status: PodStatus) -> PodStatus {
         inits.iter_mut().take(begun + 1).for_each(conclude);
     }
     status
+}
+
+/// As `hasPodInitialized` there: a regular container was begun at some time, or the last init container has done its part.
+fn was_initialized(status: &PodStatus) -> bool {
+    let Some(last) = status.init_container_statuses.as_ref().and_then(|inits| inits.last()) else {
+        return true;
+    };
+    let has_succeeded = [&last.state, &last.last_state]
+        .into_iter()
+        .flatten()
+        .any(|state| state.terminated.as_ref().is_some_and(|end| end.exit_code == 0));
+    has_succeeded || status.container_statuses.iter().flatten().any(was_begun)
 }
 
 fn was_begun(container: &ContainerStatus) -> bool {

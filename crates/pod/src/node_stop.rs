@@ -83,12 +83,17 @@ impl Container {
         standing
     }
 
-    /// An end with its node that nothing follows was none of its own making.
+    /// Its message says that it ended when its node was stopped: its exit code is its answer to that. Where nothing follows a good end,
+    /// it is not told whether the work was done, and the end counts as a failure.
     pub(crate) fn tell_of_node_stop(&self, exit: &mut Exit) {
-        let is_ephemeral = self.definition.role == Role::Ephemeral;
+        match (self.definition.role, exit.status) {
+            (Role::Ephemeral, _)
+            | (_, ExitStatus::OomKilled | ExitStatus::StartError | ExitStatus::Unknown) => return,
+            (Role::Init | Role::Sidecar | Role::Regular, _) => {}
+        }
         let stays = self.standing_after(exit.status) == Standing::Done;
-        if stays && !is_ephemeral && exit.status.is_success() {
-            exit.message = texts::ended_with_node(&exit.message);
+        exit.message = texts::ended_with_node(exit.status.code(), &exit.message);
+        if stays && exit.status.is_success() {
             exit.status = ExitStatus::Unknown;
         }
     }

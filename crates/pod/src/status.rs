@@ -228,6 +228,25 @@ impl Container {
         }
     }
 
+    /// Its status shows a process that runs or has ended.
+    pub(crate) fn shows_start(&self) -> bool {
+        match self.state {
+            State::Running { .. } => true,
+            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => {
+                self.shown_end().is_some()
+            }
+        }
+    }
+
+    /// Its part in the initialization of the pod is done, as its status shows it.
+    pub(crate) fn shows_initialized(&self) -> bool {
+        match self.definition.role {
+            Role::Init => self.is_ready(),
+            Role::Sidecar => self.health().is_some_and(Health::is_started),
+            Role::Regular | Role::Ephemeral => true,
+        }
+    }
+
     fn status(&self, default_reason: &str, message_max: usize) -> ContainerStatus {
         let ended = |end: &EndedContainer| ContainerState {
             terminated: Some(terminated(end, message_max)),

@@ -1,8 +1,9 @@
 //! The words of the pod's events and status messages: the kubelet's own (1.36), where it has some.
 
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::reasons::{event, waiting};
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{ContainerName, TickDuration};
+use rekindle_types::{ContainerName, NodeStopEnd, TickDuration};
 
 use crate::action::{HookKind, PodEvent, ProbeKind, Severity};
 use crate::blueprint::{Definition, RestartPolicy, Role};
@@ -15,8 +16,6 @@ pub(crate) const VANISHED: &str = "The container could not be located when the p
 /// The same of one that nobody saw run before its pod was over (`pkg/kubelet/status/status_manager.go`).
 pub(crate) const NEVER_LOCATED: &str =
     "The container could not be located when the pod was terminated";
-/// The same of one that was to run to its end, and ended well when its node stopped: whether it had done its work nobody knows.
-const ENDED_WITH_NODE: &str = "The container exited with 0 when its node was stopped";
 /// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
 pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// And its `status.message`.
@@ -26,6 +25,9 @@ pub(crate) const DEADLINE_EXCEEDED_TEXT: &str =
 pub(crate) const EVICTED: &str = "Evicted";
 /// `status.reason` of a pod that ended because its node was shut down.
 pub const TERMINATED: &str = "Terminated";
+/// The message of the event of processes that were killed in a container that lives on.
+const OOM_KILLING_TEXT: &str =
+    "Processes of the container were killed for lack of memory; the container goes on without them";
 /// The reason of the event of ErrImageNeverPull.
 const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
 /// The reason of the event of InvalidImageName.
@@ -50,11 +52,11 @@ fn of_container(
     PodEvent { severity, reason, message, field_path }
 }
 
-/// With what the container said itself.
-pub(crate) fn ended_with_node(own: &str) -> String {
-    match own {
-        "" => ENDED_WITH_NODE.to_owned(),
-        own => format!("{ENDED_WITH_NODE}: {own}"),
+/// `state.terminated.message` of a container that ended when its node was stopped, with what it said itself.
+pub(crate) fn ended_with_node(code: i32, own: &str) -> String {
+    match (NodeStopEnd { code }, own) {
+        (end, "") => end.to_string(),
+        (end, own) => format!("{end}: {own}"),
     }
 }
 
@@ -66,6 +68,26 @@ pub(crate) fn target_not_running(target: &ContainerName, pod: &str) -> String {
 /// Of a pod with a volume that could not be made, or not be brought up to date.
 pub fn failed_mount(message: &str) -> PodEvent {
     of_pod(Severity::Warning, event::FAILED_MOUNT, message.to_owned())
+}
+
+/// Of a container that lives on while processes of it were killed for lack of memory. The same words each time: repeats are counted.
+pub fn oom_killing(pod: &Pod, container: &ContainerName) -> PodEvent {
+    let spec = pod.spec.as_ref();
+    let mut init = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let mut added = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    let list = if init.any(|init| init.name == container.0) {
+        "initContainers"
+    } else if added.any(|added| added.name == container.0) {
+        "ephemeralContainers"
+    } else {
+        "containers"
+    };
+    PodEvent {
+        severity: Severity::Warning,
+        reason: event::OOM_KILLING,
+        message: OOM_KILLING_TEXT.to_owned(),
+        field_path: Some(format!("spec.{list}{{{container}}}")),
+    }
 }
 
 pub(crate) fn failed_create_sandbox(message: &str) -> PodEvent {

@@ -306,6 +306,11 @@ pub enum RuntimeEvent {
         /// How.
         exit: Exit,
     },
+    /// Processes of a container were killed for lack of memory, and its first process lives on.
+    ProcessesOomKilled {
+        /// Which container.
+        key: ContainerKey,
+    },
     /// The sandbox's shim is gone, and with it everything inside. The ends of containers that were not told yet follow.
     SandboxDied {
         /// Which sandbox.

@@ -131,6 +131,28 @@ fn a_container_that_needs_more_memory_than_its_limit_is_oom_killed() {
 }
 
 #[test]
+fn a_child_that_is_killed_for_lack_of_memory_is_told_while_its_container_lives_on() {
+    let world = World::new();
+    world.run_sandbox();
+    let eats = "dd if=/dev/zero of=/dev/null bs=200M count=1";
+    let mut spec = world.shell("web", 0, &format!("{eats}; exec sleep 100"));
+    spec.resources.memory_limit_bytes = Some(32 * 1024 * 1024);
+    world.start(&spec);
+    match world.block(world.rt().next_event()) {
+        RuntimeEvent::ProcessesOomKilled { key } => {
+            assert_eq!(key, spec.key);
+            let state = world.state_of(&spec.key);
+            assert!(matches!(state, Some(ContainerState::Running { .. })), "{state:?}");
+        }
+        // with cgroups of version 2 all of the container goes
+        RuntimeEvent::ContainerExited { exit, .. } => {
+            assert_eq!(exit.status, ExitStatus::OomKilled);
+        }
+        event @ RuntimeEvent::SandboxDied { .. } => panic!("{event:?}"),
+    }
+}
+
+#[test]
 fn a_limit_too_small_to_start_anything_is_told_and_harms_nobody_else() {
     let world = World::new();
     world.run_sandbox();
@@ -390,7 +412,8 @@ fn many_pods_come_and_go_at_once() {
                     assert_eq!(key.sandbox.pod.uid.0, format!("pod-{}", exit.status.code()));
                     codes.push(exit.status.code());
                 }
-                event @ RuntimeEvent::SandboxDied { .. } => panic!("{event:?}"),
+                event @ (RuntimeEvent::SandboxDied { .. }
+                | RuntimeEvent::ProcessesOomKilled { .. }) => panic!("{event:?}"),
             }
         }
         codes

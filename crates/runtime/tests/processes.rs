@@ -252,7 +252,10 @@ fn a_pod_whose_first_process_is_killed_is_over() {
     assert_eq!(world.next_exit().0, app.key);
     match world.block(world.rt().next_event()) {
         RuntimeEvent::SandboxDied { key } => assert_eq!(key, world.sandbox()),
-        event @ RuntimeEvent::ContainerExited { .. } => panic!("{event:?}"),
+        event
+        @ (RuntimeEvent::ContainerExited { .. } | RuntimeEvent::ProcessesOomKilled { .. }) => {
+            panic!("{event:?}")
+        }
     }
 }
 

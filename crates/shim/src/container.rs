@@ -10,7 +10,8 @@ use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::cgroup;
 use crate::launch::{Basis, Launched};
-use crate::logs::{Log, Pipe, Stream};
+use crate::log_records::Stream;
+use crate::logs::{Log, Pipe};
 use crate::notes::note;
 use crate::oom::SHELL_KILLED;
 use crate::pipes::{send_file, set_nonblocking};

@@ -20,6 +20,7 @@ pub mod frame;
 pub mod heap;
 mod init;
 mod launch;
+mod log_records;
 mod logs;
 mod notes;
 mod oom;

@@ -1,14 +1,16 @@
-//! CRI-format logs: `<time> <stdout|stderr> <P|F> <text>`, P for a piece of a line that goes on, F for its end.
+//! The log files of a container, in the format of `log_records`.
 //!
-//! Output is written as it comes: a piece without a newline becomes a P record at once, so that nothing is held back and no
-//! line, however long, takes memory. Files are rotated by size: `f` → `f.1` → `f.2` …; nobody else writes them.
+//! Files are rotated by size: `f` → `f.1` → `f.2` …; only the shim writes them. The last eighth of a file is room for the end of a
+//! line: from there on a file is left as soon as both streams stand between two lines. A file never grows beyond its limit.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
+use crate::log_records::{LogRecords, Stream};
 use crate::paths::{self, Links};
 use crate::problem::Context;
 use crate::protocol::{Failure, LogPlan};
@@ -18,15 +20,11 @@ use crate::timestamp;
 /// Bytes taken from a pipe at a time.
 pub(crate) const READ_BYTES: usize = 8 * 1024;
 
+/// Bytes that a record has beside its text, the tag of one that goes on with a line included.
+const RECORD_OVERHEAD: usize = "2016-10-06T00:17:09.669794202Z stdout F:C \n".len();
+
 /// Reads from one pipe before the other containers get their turn.
 const READS_PER_TURN: u32 = 16;
-
-/// Where a piece of output came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
-    Stdout,
-    Stderr,
-}
 
 /// Whether a pipe has more to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +39,7 @@ pub(crate) struct Log {
     plan: LogPlan,
     file: OwnedFd,
     bytes: u64,
+    records: LogRecords,
     lost_bytes: u64,
     /// Who else gets the output.
     pub(crate) copies: Vec<Copy>,
@@ -63,7 +62,9 @@ impl Log {
             .setup(|| format!("open the log folder {}", plan.dir))?;
         let (file, bytes) = open_file(&dir, &plan.file)
             .setup(|| format!("open the log file {}/{}", plan.dir, plan.file))?;
-        Ok(Self { dir, plan: plan.clone(), file, bytes, lost_bytes: 0, copies: Vec::new() })
+        let records = LogRecords::default();
+        let (plan, copies) = (plan.clone(), Vec::new());
+        Ok(Self { dir, plan, file, bytes, records, lost_bytes: 0, copies })
     }
 
     /// Takes what a pipe holds, within bounds.
@@ -106,26 +107,49 @@ impl Log {
     }
 
     fn append(&mut self, stream: Stream, piece: &[u8]) {
-        let mut out = Vec::with_capacity(piece.len() + 256);
-        write_records(timestamp::now(), stream, piece, &mut out);
-        if self.bytes > 0 && self.bytes + out.len() as u64 > self.plan.max_bytes {
-            self.rotate();
+        let time = timestamp::now();
+        let mut piece = piece;
+        if self.is_full_with(piece, self.plan.max_bytes - self.plan.max_bytes / 8) {
+            let end = self.records.rest_of_line(stream, piece);
+            if end < piece.len() && !self.is_full_with(&piece[..end], self.plan.max_bytes) {
+                self.write(time, stream, &piece[..end]);
+                piece = &piece[end..];
+            }
+            if self.records.are_whole() || self.is_full_with(piece, self.plan.max_bytes) {
+                self.rotate();
+            }
         }
-        // A full disk loses output, not the container: its pipe is emptied all the same.
+        self.write(time, stream, piece);
+    }
+
+    /// True when this much output would make a file that is not empty larger than that.
+    fn is_full_with(&self, piece: &[u8], max_bytes: u64) -> bool {
+        let records = piece.split_inclusive(|byte| *byte == b'\n').count();
+        let bytes = piece.len() + records * RECORD_OVERHEAD;
+        self.bytes > 0 && self.bytes + bytes as u64 > max_bytes
+    }
+
+    /// A full disk loses output, not the container: its pipe is emptied all the same.
+    fn write(&mut self, time: Timespec, stream: Stream, piece: &[u8]) {
+        let before = self.records.clone();
+        let mut out = Vec::with_capacity(piece.len() + 256);
+        self.lost_bytes += self.records.write(time, stream, piece, &mut out) as u64;
         let mut rest = out.as_slice();
         while !rest.is_empty() {
             match rustix::io::write(&self.file, rest) {
-                Ok(count) => {
-                    self.bytes += count as u64;
-                    rest = &rest[count..];
-                }
+                Ok(count) => rest = &rest[count..],
                 Err(Errno::INTR) => {}
                 Err(_) => {
-                    self.lost_bytes += rest.len() as u64;
+                    // a torn record would have the next one at its end
+                    let _ = rustix::fs::ftruncate(&self.file, self.bytes);
+                    self.lost_bytes += out.len() as u64;
+                    self.records = before;
+                    self.records.lose(stream, piece);
                     return;
                 }
             }
         }
+        self.bytes += out.len() as u64;
     }
 
     /// On any failure it goes on with the file it has; but never beyond its limit: then it starts over.
@@ -149,9 +173,13 @@ impl Log {
             Ok((file, bytes)) => (self.file, self.bytes) = (file, bytes),
             Err(_) => match rustix::fs::ftruncate(&self.file, 0) {
                 Ok(()) => self.bytes = 0,
-                Err(_) => self.bytes = self.plan.max_bytes,
+                Err(_) => {
+                    self.bytes = self.plan.max_bytes;
+                    return;
+                }
             },
         }
+        self.records.begin_file();
     }
 
     /// Bytes that could not be written.
@@ -171,37 +199,10 @@ fn open_file(dir: &OwnedFd, name: &str) -> Result<(OwnedFd, u64), Errno> {
     Ok((file, u64::try_from(stat.st_size).unwrap_or(0)))
 }
 
-fn write_records(
-    time: rustix::time::Timespec,
-    stream: Stream,
-    mut piece: &[u8],
-    out: &mut Vec<u8>,
-) {
-    let stream: &[u8] = match stream {
-        Stream::Stdout => b" stdout ",
-        Stream::Stderr => b" stderr ",
-    };
-    while !piece.is_empty() {
-        let end = piece.iter().position(|byte| *byte == b'\n');
-        let (line, rest, tag) = match end {
-            Some(end) => (&piece[..end], &piece[end + 1..], b"F "),
-            None => (piece, &piece[piece.len()..], b"P "),
-        };
-        timestamp::write_rfc3339(time, out);
-        out.extend_from_slice(stream);
-        out.extend_from_slice(tag);
-        out.extend_from_slice(line);
-        out.push(b'\n');
-        piece = rest;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -217,22 +218,9 @@ mod tests {
                 let mut fields = line.splitn(4, ' ').skip(2);
                 let tag = fields.next().unwrap();
                 let text = fields.next().unwrap();
-                if tag == "F" { format!("{text}\n") } else { text.to_owned() }
+                if tag.starts_with('F') { format!("{text}\n") } else { text.to_owned() }
             })
             .collect()
-    }
-
-    proptest! {
-        #[test]
-        fn the_output_can_be_put_together_again(
-            pieces in proptest::collection::vec("[a-z \n]{1,30}", 0..20),
-        ) {
-            let mut out = Vec::new();
-            for piece in &pieces {
-                write_records(timestamp::now(), Stream::Stdout, piece.as_bytes(), &mut out);
-            }
-            prop_assert_eq!(joined(&String::from_utf8(out).unwrap()), pieces.concat());
-        }
     }
 
     #[test]
@@ -256,6 +244,61 @@ mod tests {
         let first: usize = both.lines().next().unwrap()[5..].parse().unwrap();
         let expected: String = (first..40).map(|n| format!("line {n}\n")).collect();
         assert_eq!(both, expected, "nothing is missing in between");
+    }
+
+    fn log_of(dir: &Path, max_bytes: u64) -> Log {
+        Log::open(&Sandbox::of_no_pod(), &plan(dir, max_bytes, 5)).unwrap()
+    }
+
+    /// The records of each file without their times, oldest first.
+    fn files(dir: &Path) -> Vec<Vec<String>> {
+        let mut names: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        names.reverse();
+        let records = names.iter().map(|name| {
+            let text = fs::read_to_string(name).unwrap();
+            text.lines().map(|line| line[31..].to_owned()).collect()
+        });
+        records.collect()
+    }
+
+    #[test]
+    fn a_file_begins_with_a_whole_line_though_output_comes_in_halves() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = log_of(dir.path(), 2000);
+        for n in 0..60 {
+            log.append(Stream::Stdout, format!("end of {n}\nbegin of {}, ", n + 1).as_bytes());
+        }
+        let files = files(dir.path());
+        assert_eq!(files.len(), 4);
+        for file in &files[1..] {
+            assert!(file[0].starts_with("stdout P begin of "), "{file:?}");
+        }
+        let sizes = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len());
+        assert!(sizes.into_iter().all(|size| size <= 2000));
+    }
+
+    #[test]
+    fn a_line_that_no_file_has_room_for_is_marked_where_it_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = log_of(dir.path(), 200);
+        log.append(Stream::Stderr, b"? ");
+        for _ in 0..3 {
+            log.append(Stream::Stdout, "x".repeat(100).as_bytes());
+        }
+        log.append(Stream::Stdout, b"end\nnext\n");
+        log.append(Stream::Stderr, b"yes\n");
+        let x = "x".repeat(100);
+        assert_eq!(
+            files(dir.path()),
+            [
+                vec!["stderr P ? ".to_owned(), format!("stdout P {x}")],
+                vec![format!("stdout P:C {x}")],
+                vec![format!("stdout P:C {x}"), "stdout F end".to_owned()],
+                vec!["stdout F next".to_owned(), "stderr F:C yes".to_owned()],
+            ]
+        );
     }
 
     #[test]

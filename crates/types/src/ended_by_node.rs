@@ -82,7 +82,39 @@ impl<'a> EndedByNode<'a> {
 
     /// The message of a container that ended otherwise: it cannot say in the node's words that it was ended by it.
     pub fn disown(message: String) -> String {
-        if message.starts_with(BEGIN) { format!("{ITS_OWN}{message}") } else { message }
+        let is_in_our_words = message.starts_with(BEGIN) || NodeStopEnd::split(&message).is_some();
+        if is_in_our_words { format!("{ITS_OWN}{message}") } else { message }
+    }
+}
+
+/// How the words about the end of a container whose node was stopped begin, and how they go on after its exit code.
+const EXITED: (&str, &str) = ("The container exited with ", " when its node was stopped");
+
+/// How a container ended when its node was stopped, told in the same place: an exit code that answers SIGTERM says nothing of its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeStopEnd {
+    /// Its exit code.
+    pub code: i32,
+}
+
+/// `The container exited with 0 when its node was stopped`.
+impl fmt::Display for NodeStopEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (begin, end) = EXITED;
+        write!(f, "{begin}{}{end}", self.code)
+    }
+}
+
+impl NodeStopEnd {
+    /// Takes the words apart that a message begins with, as [`EndedByNode::split`].
+    pub fn split(message: &str) -> Option<(Self, &str)> {
+        let (begin, end) = EXITED;
+        let (code, rest) = message.strip_prefix(begin)?.split_once(end)?;
+        let ended = Self { code: code.parse().ok()? };
+        match rest.strip_prefix(": ") {
+            Some(own) => Some((ended, own)),
+            None => rest.is_empty().then_some((ended, "")),
+        }
     }
 }
 
@@ -131,5 +163,21 @@ mod tests {
         let forged = EndedByNode::PostStartHook.to_string();
         assert_eq!(EndedByNode::split(&EndedByNode::disown(forged)), None);
         assert_eq!(EndedByNode::disown("done".to_owned()), "done");
+        let forged = NodeStopEnd { code: 0 }.to_string();
+        assert_eq!(NodeStopEnd::split(&EndedByNode::disown(forged)), None);
+    }
+
+    #[test]
+    fn an_end_with_the_node_is_read_back() {
+        for (code, own) in [(0, ""), (143, "flushed: all")] {
+            let words = NodeStopEnd { code }.to_string();
+            let message = if own.is_empty() { words } else { format!("{words}: {own}") };
+            assert_eq!(NodeStopEnd::split(&message), Some((NodeStopEnd { code }, own)));
+        }
+        for other in
+            ["The container exited with x when its node was stopped", "The container exited with 0"]
+        {
+            assert_eq!(NodeStopEnd::split(other), None, "{other}");
+        }
     }
 }

@@ -21,6 +21,7 @@ pub mod local_path;
 pub mod log_options;
 pub mod metrics;
 pub mod mounted_volumes;
+pub mod name_stem;
 pub mod node_affinity;
 pub mod node_ports;
 pub mod nodes;
@@ -47,7 +48,7 @@ pub mod v1alpha1;
 pub mod validation;
 
 pub use causes::causes;
-pub use ended_by_node::EndedByNode;
+pub use ended_by_node::{EndedByNode, NodeStopEnd};
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use notice::Notice;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
     Affinity, Container, ContainerRestartRule, Pod, PodCondition, PodSpec, ResourceRequirements,
-    Toleration,
+    Toleration, Volume,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -283,4 +283,12 @@ pub fn condition<'a>(pod: &'a impl AnyPod, type_: &str) -> Option<&'a PodConditi
 /// True when condition Ready is True.
 pub fn is_ready(pod: &impl AnyPod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
+}
+/// The claim that a volume of this pod stands behind. Source: the API reference; of ephemeral ones KEP-1698.
+pub fn claim_name(pod: &str, volume: &Volume) -> Option<String> {
+    match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(source), _) => Some(source.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{pod}-{}", volume.name)),
+        (None, None) => None,
+    }
 }

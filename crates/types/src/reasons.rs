@@ -52,6 +52,9 @@ pub mod event {
 
     /// Ours: a pod has as many processes and threads as it may.
     pub const PROCESS_LIMIT_REACHED: &str = "ProcessLimitReached";
+    /// Ours, under the name that tools which watch a node's kernel use: processes of a container were killed for lack of memory, and
+    /// the container lives on.
+    pub const OOM_KILLING: &str = "OOMKilling";
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";
     /// Ours: a PodRestart began.
@@ -74,16 +77,41 @@ pub mod event {
 
 /// Reasons of `state.waiting`.
 pub mod waiting {
-    #![allow(missing_docs, reason = "each is its own text, as in the Kubernetes API")]
-    pub const CONTAINER_CREATING: &str = "ContainerCreating";
-    pub const POD_INITIALIZING: &str = "PodInitializing";
-    pub const RESTARTING_ALL_CONTAINERS: &str = "RestartingAllContainers";
-    pub const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";
-    pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
-    pub const IMAGE_PULL_BACK_OFF: &str = "ImagePullBackOff";
-    pub const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
-    pub const INVALID_IMAGE_NAME: &str = "InvalidImageName";
-    pub const CREATE_CONTAINER_ERROR: &str = "CreateContainerError";
-    pub const CREATE_CONTAINER_CONFIG_ERROR: &str = "CreateContainerConfigError";
-    pub const RUN_CONTAINER_ERROR: &str = "RunContainerError";
+    /// Each constant, and the list of all of them.
+    macro_rules! reasons {
+        ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
+            $($(#[$doc])* pub const $name: &str = $text;)+
+            /// Every reason that the core and the node write: whoever tells of them knows them all.
+            pub const ALL: &[&str] = &[$($name),+];
+        };
+    }
+
+    reasons! {
+        /// The sandbox is being made, or the image pulled.
+        CONTAINER_CREATING = "ContainerCreating";
+        /// The same in a pod with init containers.
+        POD_INITIALIZING = "PodInitializing";
+        /// A restart of all containers is under way.
+        RESTARTING_ALL_CONTAINERS = "RestartingAllContainers";
+        /// It ended, and its back-off is not over.
+        CRASH_LOOP_BACK_OFF = "CrashLoopBackOff";
+        /// A pull has failed.
+        ERR_IMAGE_PULL = "ErrImagePull";
+        /// The same, and the next try is later.
+        IMAGE_PULL_BACK_OFF = "ImagePullBackOff";
+        /// The image is not here, and imagePullPolicy is Never.
+        ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull";
+        /// The image has no name that can be read.
+        INVALID_IMAGE_NAME = "InvalidImageName";
+        /// The runtime could not prepare it.
+        CREATE_CONTAINER_ERROR = "CreateContainerError";
+        /// What its spec refers to is missing or refused.
+        CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError";
+        /// The runtime prepared it, and could not run it.
+        RUN_CONTAINER_ERROR = "RunContainerError";
+    }
+
+    /// Those of a container on its way: nothing but time, or what its ends say, keeps it from starting.
+    pub const ON_THE_WAY: [&str; 4] =
+        [CONTAINER_CREATING, POD_INITIALIZING, RESTARTING_ALL_CONTAINERS, CRASH_LOOP_BACK_OFF];
 }

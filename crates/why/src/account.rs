@@ -55,6 +55,8 @@ pub enum State {
     Starting,
     /// It is being deleted.
     Terminating,
+    /// A pod that was well when that could be told last: a probe of it cannot be run.
+    Unchecked,
     /// A node that is ready and does not take all pods: it is cordoned, tainted, or short of something.
     Restricted,
     /// It runs and does not take traffic: a readiness probe or gate says no.
@@ -104,6 +106,8 @@ pub enum Cause {
     EndedWithPod,
     /// It runs and its readiness probe fails.
     ReadinessFailed,
+    /// It runs and one of its probes cannot be run.
+    ProbeErrored,
 }
 
 /// What a container has to tell.

@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStateWaiting
 use rekindle_types::exit::signal_name;
 use rekindle_types::pods::condition;
 use rekindle_types::reasons::{event, waiting};
-use rekindle_types::{EndedByNode, OomKill, Tick, TickDuration};
+use rekindle_types::{EndedByNode, NodeStopEnd, OomKill, Tick, TickDuration};
 
 use crate::account::{Cause, ContainerAccount, MemoryAccount};
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
+use crate::probe_errors;
 use crate::restarts;
 use crate::subject::Subject;
 use crate::with_pod;
@@ -65,7 +66,9 @@ fn examine(
     let end = subject.told_end().map(|end| of_end(subject, end, evidence, events, now));
     let now_wrong = match subject.waiting().and_then(|waiting| held(subject, waiting)) {
         Some(held) => Some(held),
-        None if end.as_ref().is_none_or(|end| end.is_past) => unready(subject, events),
+        None if end.as_ref().is_none_or(|end| end.is_past) => {
+            probe_errors::of_container(subject, events, now).or_else(|| unready(subject, events))
+        }
         None => None,
     };
     match (now_wrong, end) {
@@ -92,6 +95,7 @@ fn of_end(
     let message = end.message.as_deref().unwrap_or_default();
     let by_node = EndedByNode::split(message);
     let message = by_node.map_or(message, |(_, own)| own);
+    let message = NodeStopEnd::split(message).map_or(message, |(_, own)| own);
     // any container may write such words; of another end they are its own
     let is_oom = end.reason.as_deref() == Some("OOMKilled");
     let (oom, message) = match OomKill::split(message).filter(|_| is_oom) {
@@ -144,7 +148,7 @@ fn why_it_ended(
     if let Some(restart) = restarts::that_ended(subject.name, end, evidence, events) {
         return (Cause::Restarted, format!("was ended by {restart}"), None);
     }
-    if let Some(who) = with_pod::that_ended(subject, end, evidence) {
+    if let Some(who) = with_pod::that_ended(subject, end, evidence, events) {
         return (Cause::EndedWithPod, format!("was ended {who}"), None);
     }
     let (cause, what, advice) =
@@ -207,9 +211,14 @@ fn held(subject: Subject<'_>, state: &ContainerStateWaiting) -> Option<Finding> 
             "cannot be configured".to_owned(),
             "create what it refers to, or mend the reference; the node goes on by itself".to_owned(),
         ),
-        waiting::CREATE_CONTAINER_ERROR | waiting::RUN_CONTAINER_ERROR => (
+        waiting::CREATE_CONTAINER_ERROR => (
             Cause::CreateError,
             "cannot be created".to_owned(),
+            "mend what the message names; a restart would do the same again".to_owned(),
+        ),
+        waiting::RUN_CONTAINER_ERROR => (
+            Cause::CreateError,
+            "cannot be run".to_owned(),
             "mend what the message names; a restart would do the same again".to_owned(),
         ),
         _ => return None,

@@ -72,6 +72,7 @@ fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
         | Cause::Unknown
         | Cause::Restarted
         | Cause::EndedWithPod
+        | Cause::ProbeErrored
         | Cause::ReadinessFailed => false,
     };
     seen.reason == event::KILLING

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{Event, Node, Pod, ReplicationController};
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, Pod, ReplicationController};
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
 /// What there is about one pod.
@@ -21,6 +21,8 @@ pub struct PodEvidence {
     pub restarts: Vec<PodRestart>,
     /// The nodes there are, when none has taken it; shared by all such pods.
     pub nodes: Arc<Vec<Node>>,
+    /// The volumes that its claims are bound to, when no node has taken it.
+    pub volumes: Vec<PersistentVolume>,
     /// The last lines of its dead containers, by container. Foreign bytes: the text shows no control characters of them.
     pub last_lines: BTreeMap<String, Vec<String>>,
 }

@@ -72,6 +72,7 @@ pub(crate) fn group(pods: &[PodEvidence], naming: Naming, now: Tick) -> Groups {
             State::Gone
             | State::Starting
             | State::Terminating
+            | State::Unchecked
             | State::Restricted
             | State::NotReady
             | State::Blocked

@@ -84,6 +84,7 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
         | State::Gone
         | State::Starting
         | State::Terminating
+        | State::Unchecked
         | State::Restricted
         | State::NotReady
         | State::Blocked => (state, String::new()),
@@ -109,6 +110,7 @@ fn telling(jobs: &[Job]) -> Option<(&Job, Option<&Job>)> {
         | State::Gone
         | State::Starting
         | State::Terminating
+        | State::Unchecked
         | State::Restricted
         | State::NotReady
         | State::Blocked => false,

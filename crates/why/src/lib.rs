@@ -6,11 +6,15 @@
 //!                                      │                                        └── render: the text
 //!                 container: what ended it, what keeps it from starting
 //!                 placement: what closes nodes to a pod
+//!                 node_size, stranded_volumes: why no node can ever take it
+//!                 probe_errors: probes that could not be run
+//!                 oom_events: processes that were killed in a container that runs on
 //!                 course:    how often it ended, over one pod or many
 //!                 history:   what happened in order, repeats folded into one entry
 //!                 climb:     what the ladder decided, and what is next
 //!                 left:      which pods of a workload are gone and left something
 //!                 restarts, with_pod: who ended a container that did not end by itself
+//!                 pod_end:   what helps a pod that was ended as a whole
 //! ```
 //!
 //! An account says only what it has evidence for. Of the ends of a container the API keeps the number and the last one, so that
@@ -30,11 +34,16 @@ mod history;
 mod job;
 mod left;
 mod node;
+mod node_size;
+mod oom_events;
 mod placement;
 mod pod;
+mod pod_end;
+mod probe_errors;
 mod remembered;
 mod render;
 mod restarts;
+mod stranded_volumes;
 mod subject;
 mod with_pod;
 mod words;

@@ -14,7 +14,11 @@ use crate::course::{self, ends};
 use crate::events::{self, Seen};
 use crate::evidence::PodEvidence;
 use crate::history::average;
+use crate::node_size;
+use crate::oom_events;
 use crate::placement;
+use crate::pod_end;
+use crate::stranded_volumes;
 use crate::subject::{Subject, subjects};
 use crate::words::{line, show_span, times};
 
@@ -34,8 +38,11 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let findings = findings(&subjects, evidence, &seen, now);
     let verdict = judge(evidence, &findings, &seen, now);
     let closed = placement::closed(evidence);
-    // what opens a node that is there helps more than what opens any
-    let mut advice = if closed.advice.is_empty() { verdict.advice } else { closed.advice };
+    // what opens a node that is there helps more than what opens any, unless no node that is there can ever take it
+    let mut advice = match (verdict.is_of_all_nodes, closed.advice.is_empty()) {
+        (true, _) | (false, true) => verdict.advice,
+        (false, false) => closed.advice,
+    };
     if verdict.state > State::Terminating {
         for (_, finding) in &findings {
             if let Some(line) = &finding.advice
@@ -69,11 +76,13 @@ struct Verdict {
     state: State,
     summary: String,
     advice: Vec<String>,
+    /// No node that is there can ever take the pod.
+    is_of_all_nodes: bool,
 }
 
 impl Verdict {
     fn new(state: State, summary: impl Into<String>) -> Self {
-        Self { state, summary: summary.into(), advice: Vec::new() }
+        Self { state, summary: summary.into(), advice: Vec::new(), is_of_all_nodes: false }
     }
 
     fn advise(mut self, advice: &str) -> Self {
@@ -121,7 +130,7 @@ fn judge(
         Some("Failed") => return failed(pod, findings, now),
         _ => {}
     }
-    if let Some(verdict) = unscheduled(pod) {
+    if let Some(verdict) = unscheduled(evidence) {
         return verdict;
     }
     match findings.first() {
@@ -137,7 +146,12 @@ fn failed(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick) -> Verdict 
     let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
     let message = line(status.and_then(|s| s.message.as_deref()).unwrap_or_default());
     if !reason.is_empty() {
-        return Verdict::new(State::Failed, format!("it ended as Failed ({reason}): {message}"));
+        let summary = format!("it ended as Failed ({reason}): {message}");
+        let verdict = Verdict::new(State::Failed, summary);
+        return match pod_end::advice(reason, &message) {
+            Some(advice) => verdict.advise(advice),
+            None => verdict,
+        };
     }
     match findings.first() {
         Some((subject, finding)) => {
@@ -148,12 +162,15 @@ fn failed(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick) -> Verdict 
     }
 }
 
-fn unscheduled(pod: &Pod) -> Option<Verdict> {
-    let condition = condition(pod, "PodScheduled")?;
+fn unscheduled(evidence: &PodEvidence) -> Option<Verdict> {
+    let condition = condition(&evidence.pod, "PodScheduled")?;
     if condition.status != "False" {
         return None;
     }
     let message = line(condition.message.as_deref().unwrap_or_default());
+    if let Some(verdict) = never_scheduled(evidence, &message) {
+        return Some(verdict);
+    }
     let advice = if condition.reason.as_deref() == Some(GATED) {
         "take its scheduling gates away"
     } else if message.contains("Insufficient") || message.contains("Too many pods") {
@@ -172,6 +189,22 @@ fn unscheduled(pod: &Pod) -> Option<Verdict> {
     Some(Verdict::new(State::Blocked, format!("no node takes it: {message}")).advise(advice))
 }
 
+/// It asks for what none of the nodes that are there can ever give it.
+fn never_scheduled(evidence: &PodEvidence, message: &str) -> Option<Verdict> {
+    let oversizes = node_size::oversizes(evidence);
+    let stranded = stranded_volumes::stranded(evidence);
+    let sentences = oversizes.iter().map(|one| one.sentence());
+    let sentences: Vec<String> =
+        sentences.chain(stranded.iter().map(|one| one.sentence())).collect();
+    if sentences.is_empty() {
+        return None;
+    }
+    let summary = format!("no node takes it: {message}; {}", sentences.join("; "));
+    let advice = oversizes.iter().map(|one| one.advice());
+    let advice = advice.chain(stranded.iter().map(|one| one.advice())).collect();
+    Some(Verdict { state: State::Blocked, summary, advice, is_of_all_nodes: true })
+}
+
 fn of_finding(
     evidence: &PodEvidence,
     subject: Subject<'_>,
@@ -184,6 +217,8 @@ fn of_finding(
             State::Blocked
         }
         Cause::ReadinessFailed => State::NotReady,
+        Cause::ProbeErrored if is_ready(&evidence.pod) => State::Unchecked,
+        Cause::ProbeErrored => State::NotReady,
         Cause::OutOfMemory
         | Cause::CommandMissing
         | Cause::CommandNotExecutable
@@ -225,15 +260,22 @@ fn not_broken(
     now: Tick,
 ) -> Verdict {
     let pod = &evidence.pod;
-    if condition(pod, "Ready").is_some_and(|ready| ready.status == "True") {
+    if is_ready(pod) {
         let before = match past {
             Some((subject, finding)) => Some(ends_sentence(*subject, finding, pod, now)),
             None => climb::counted(evidence),
         };
-        return match before {
+        let verdict = match before {
             None => Verdict::new(State::Healthy, "it runs and is ready; nothing has ended"),
             Some(before) => {
                 Verdict::new(State::Healthy, format!("it runs and is ready now; {before}"))
+            }
+        };
+        return match oom_events::of_running(&subjects(pod), seen) {
+            None => verdict,
+            Some(killing) => {
+                let summary = format!("{}; {}", verdict.summary, killing.sentence);
+                Verdict { summary, ..verdict }.advise(&killing.advice)
             }
         };
     }
@@ -256,6 +298,10 @@ fn not_broken(
         None if started => unready(pod),
         None => Verdict::new(State::Starting, "it is starting; nothing has failed so far"),
     }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
 /// Its containers have begun, and it is not ready.
@@ -295,6 +341,7 @@ fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) 
         Cause::ImageUnavailable
         | Cause::ConfigurationMissing
         | Cause::CreateError
+        | Cause::ProbeErrored
         | Cause::ReadinessFailed => match account.evidence.first() {
             Some(line) => format!("{sentence}: {line}"),
             None => sentence,

@@ -71,6 +71,7 @@ fn word(state: State) -> &'static str {
         State::Gone => "gone",
         State::Starting => "starting",
         State::Terminating => "terminating",
+        State::Unchecked => "unchecked",
         State::Restricted => "restricted",
         State::NotReady => "not ready",
         State::Blocked => "blocked",

@@ -1,27 +1,44 @@
-//! Whether a container ended because its pod was ended as Failed, by whoever did that.
+//! Whether a container ended because its pod was ended, or its node was stopped. What it exits with then is its answer to that, and
+//! says nothing of its work.
 
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
-use rekindle_types::reasons::event::LADDER_EXHAUSTED;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodStatus};
+use rekindle_types::pods::condition;
+use rekindle_types::reasons::event::{self, LADDER_EXHAUSTED};
 use rekindle_types::v1alpha1::{RestartLedger, RestartLedgerStatus};
+use rekindle_types::{NodeStopEnd, Tick, TickDuration};
 
+use crate::events::Seen;
 use crate::evidence::PodEvidence;
+use crate::pod_end::DEADLINE_EXCEEDED;
 use crate::restarts::was_signalled;
 use crate::subject::Subject;
 use crate::words::line;
 
-/// Who ended its pod, and it with that, as a sentence goes on after `was ended`. Nobody did when it had ended by itself before.
+/// A status and an event of the same moment may differ by this: one is rounded down.
+const SLACK: TickDuration = TickDuration::from_secs(1);
+/// What the end of a pod may take beyond its grace period: SIGKILL, and the end of its sidecars.
+const BEYOND_GRACE: TickDuration = TickDuration::from_secs(5);
+/// `terminationGracePeriodSeconds` where a pod has none.
+const GRACE_SECONDS: i64 = 30;
+
+/// Who ended its pod, and it with that, as a sentence goes on after `was ended`; none when it had ended by itself before.
 pub(crate) fn that_ended(
     subject: Subject<'_>,
     end: &ContainerStateTerminated,
     evidence: &PodEvidence,
+    seen: &[Seen],
 ) -> Option<String> {
+    if NodeStopEnd::split(end.message.as_deref().unwrap_or_default()).is_some() {
+        return Some("when its node was stopped".to_owned());
+    }
     let status = evidence.pod.status.as_ref()?;
     let reason = status.reason.as_deref().filter(|reason| !reason.is_empty())?;
     if status.phase.as_deref() != Some("Failed") || subject.is_done() {
         return None;
     }
     if reason != LADDER_EXHAUSTED {
-        return was_signalled(end).then(|| format!("with its pod ({})", line(reason)));
+        let with_pod = is_end_of_pod(subject, end, &evidence.pod, status, seen);
+        return with_pod.then(|| format!("with its pod ({})", line(reason)));
     }
     let ladder = failing(&evidence.pod, evidence.ledger.as_ref());
     let (ladder, was_ended) = match ladder {
@@ -35,6 +52,60 @@ pub(crate) fn that_ended(
         None => ("its ladder".to_owned(), was_signalled(end)),
     };
     was_ended.then(|| format!("by {ladder}, which is exhausted (onExhausted Fail)"))
+}
+
+/// Whether it ran until its pod was ended as Failed. Of the sources the first that knows decides; where none does, a container that was to
+/// run for ever and exited with 0 was asked to.
+fn is_end_of_pod(
+    subject: Subject<'_>,
+    end: &ContainerStateTerminated,
+    pod: &Pod,
+    status: &PodStatus,
+    seen: &[Seen],
+) -> bool {
+    if was_signalled(end) {
+        return true;
+    }
+    if end.reason.as_deref() == Some("OOMKilled") {
+        return false;
+    }
+    let Some(finished) = end.finished_at.as_ref().map(Tick::from) else { return false };
+    let by_events = is_told_to_stop(subject.name, finished, pod, seen);
+    let by_times = by_events.or_else(|| ended_after_pod_was_to_end(finished, pod, status));
+    by_times.unwrap_or(end.exit_code == 0)
+}
+
+/// What the events of stops say: each container that runs when its pod is ended has one.
+fn is_told_to_stop(container: &str, finished: Tick, pod: &Pod, seen: &[Seen]) -> Option<bool> {
+    let mut stops = seen.iter().filter(|seen| {
+        seen.reason == event::KILLING && seen.message.starts_with("Stopping container")
+    });
+    let last_of_pod = stops.clone().map(|stop| stop.last).max()?;
+    let at_that_time = |stop: &Seen| stop.last + end_takes(pod) >= last_of_pod;
+    Some(
+        stops.any(|stop| {
+            stop.is_of(container) && at_that_time(stop) && stop.last <= finished + SLACK
+        }),
+    )
+}
+
+/// What the pod says of when it was ended: its deadline, or when its node had ended it.
+fn ended_after_pod_was_to_end(finished: Tick, pod: &Pod, status: &PodStatus) -> Option<bool> {
+    let deadline = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+    if let (Some(DEADLINE_EXCEEDED), Some(deadline)) = (status.reason.as_deref(), deadline) {
+        let began = Tick::from(status.start_time.as_ref()?);
+        return Some(finished + SLACK >= began + TickDuration::of_field(deadline));
+    }
+    let disruption = condition(pod, "DisruptionTarget");
+    let by_node = disruption.filter(|c| c.reason.as_deref() == Some("TerminationByKubelet"))?;
+    let is_over = Tick::from(by_node.last_transition_time.as_ref()?);
+    Some(finished + end_takes(pod) >= is_over)
+}
+
+/// How long the end of the pod takes at most.
+fn end_takes(pod: &Pod) -> TickDuration {
+    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    TickDuration::of_field(grace.unwrap_or(GRACE_SECONDS)) + BEYOND_GRACE
 }
 
 /// The ledger that says that this pod was to fail.

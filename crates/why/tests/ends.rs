@@ -213,3 +213,122 @@ fn an_end_that_a_ladder_answered_at_once_is_not_laid_to_the_answer() {
     assert_eq!(by_events("app"), "exited with 1");
     assert_eq!(by_events("proxy"), "was ended by PodRestart web-pod-1");
 }
+
+/// A pod whose only container exited with this code at 11:57:00 and that was ended as Failed.
+fn failed_pod(
+    reason: &str,
+    message: &str,
+    code: i32,
+    further: Value,
+    events: Vec<Value>,
+) -> PodEvidence {
+    let mut pod = pod(json!({"state": {"terminated": end(code, "11:50:00", "11:57:00")}}));
+    pod["status"]["phase"] = json!("Failed");
+    pod["status"]["reason"] = json!(reason);
+    pod["status"]["message"] = json!(message);
+    for (field, value) in further.as_object().unwrap() {
+        match field.as_str() {
+            "activeDeadlineSeconds" => pod["spec"][field] = value.clone(),
+            "condition" => pod["status"]["conditions"].as_array_mut().unwrap().push(value.clone()),
+            _ => pod["status"][field] = value.clone(),
+        }
+    }
+    evidence(pod, events)
+}
+
+fn stopped(container: &str, at: &str) -> Value {
+    let mut stop = event("Killing", Some(container), &format!("Stopping container {container}"), 1);
+    stop["lastTimestamp"] = json!(format!("2026-11-21T{at}Z"));
+    stop
+}
+
+fn ended_by_node_at(at: &str) -> Value {
+    json!({"condition": {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+        "lastTransitionTime": format!("2026-11-21T{at}Z")}})
+}
+
+#[test]
+fn an_app_that_ends_well_when_its_pod_is_ended_is_not_blamed() {
+    let deadline = json!({"startTime": "2026-11-21T11:50:00Z", "activeDeadlineSeconds": 420});
+    let low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 1Mi. ";
+    let volume = "Usage of EmptyDir volume \"data\" exceeds the limit \"10Mi\". ";
+    for (reason, message, code, further, events) in [
+        ("DeadlineExceeded", "too long", 0, deadline.clone(), vec![]),
+        ("DeadlineExceeded", "too long", 3, deadline, vec![]),
+        ("Evicted", low, 0, ended_by_node_at("11:57:20"), vec![]),
+        ("Evicted", low, 1, ended_by_node_at("11:57:00"), vec![]),
+        ("Evicted", volume, 0, json!({}), vec![]),
+        ("Evicted", volume, 4, json!({}), vec![stopped("app", "11:56:58")]),
+        (
+            "Terminated",
+            "Pod was terminated in response to imminent node shutdown.",
+            0,
+            json!({}),
+            vec![],
+        ),
+    ] {
+        let account = of_pod(&failed_pod(reason, message, code, further, events), NOW);
+        let found = &account.containers[0];
+        let says = format!("was ended with its pod ({reason})");
+        assert_eq!((found.cause, &found.what), (Cause::EndedWithPod, &says), "{message} {code}");
+        assert_eq!(account.advice.len(), 1, "{:?}", account.advice);
+        assert!(!account.advice[0].contains("Always"), "{:?}", account.advice);
+    }
+}
+
+#[test]
+fn an_app_that_had_ended_before_its_pod_was_ended_is_told_of() {
+    for (code, further, events, expected) in [
+        (0, ended_by_node_at("11:59:00"), vec![], Cause::ExitedUnasked),
+        (0, json!({}), vec![stopped("other", "11:57:10")], Cause::ExitedUnasked),
+        (1, json!({}), vec![], Cause::ExitCode),
+        // the stop of an earlier restart is not that of the pod
+        (
+            0,
+            json!({}),
+            vec![stopped("app", "11:50:00"), stopped("other", "11:59:10")],
+            Cause::ExitedUnasked,
+        ),
+    ] {
+        let account = of_pod(&failed_pod("Evicted", "x", code, further, events), NOW);
+        assert_eq!(account.containers[0].cause, expected, "{account:?}");
+    }
+}
+
+#[test]
+fn who_was_evicted_for_storage_is_told_what_to_do_about_it() {
+    for (message, part) in [
+        ("Usage of EmptyDir volume \"d\" exceeds the limit \"1Mi\". ", "sizeLimit"),
+        (
+            "Container app exceeded its local ephemeral storage limit \"1Mi\". ",
+            "resources.limits.ephemeral-storage",
+        ),
+        (
+            "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ",
+            "emptyDir volumes count",
+        ),
+        (
+            "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 1Mi. ",
+            "free disk space",
+        ),
+        ("The node was low on resource: inodes. ", "free files"),
+    ] {
+        let account = of_pod(&failed_pod("Evicted", message, 143, json!({}), vec![]), NOW);
+        assert!(account.advice[0].contains(part), "{message}: {:?}", account.advice);
+    }
+}
+
+#[test]
+fn what_ended_when_its_node_was_stopped_is_well_again() {
+    let mut last = end(0, "11:50:00", "11:57:00");
+    last["message"] = json!("The container exited with 0 when its node was stopped: bye");
+    let pod = pod(json!({"ready": true, "restartCount": 1, "lastState": {"terminated": last},
+        "state": {"running": {"startedAt": "2026-11-21T11:58:00Z"}}}));
+    let account = of_pod(&evidence(pod, vec![]), NOW);
+    assert_eq!(
+        account.summary,
+        "it runs and is ready now; container \"app\" was ended when its node was stopped"
+    );
+    assert_eq!(account.containers[0].evidence, ["termination message: bye"]);
+    assert!(account.advice.is_empty());
+}

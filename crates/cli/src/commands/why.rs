@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, LogParams, ObjectList};
 use kube::{Client, ResourceExt};
 use rekindle_api::http::SystemClock;
 use rekindle_types::Tick;
+use rekindle_types::pods::claim_name;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
     Account, GoneEvidence, NodeEvidence, PodEvidence, Remains, Workload, WorkloadEvidence,
@@ -237,7 +238,37 @@ impl Reader {
             let lines = last_lines_of(&api, &pod.name_any(), &container).await;
             last_lines.insert(container.name, lines);
         }
-        Ok(PodEvidence { pod, events, ledger, restarts, last_lines, nodes: Arc::default() })
+        let volumes = match waits_for_node(&pod) {
+            true => self.volumes_of(&pod).await,
+            false => Vec::new(),
+        };
+        let nodes = Arc::default();
+        Ok(PodEvidence { pod, events, ledger, restarts, last_lines, nodes, volumes })
+    }
+
+    /// The volumes that the pod's claims are bound to; those that may not be read are left out, which is no reason to tell nothing else.
+    async fn volumes_of(&self, pod: &Pod) -> Vec<PersistentVolume> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client().clone(), &namespace);
+        let volumes: Api<PersistentVolume> = Api::all(self.client().clone());
+        let mut found = Vec::new();
+        let declared = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        for claim in declared.filter_map(|volume| claim_name(&pod.name_any(), volume)) {
+            let read = async {
+                let claim = claims.get_opt(&claim).await?;
+                match claim.and_then(|claim| claim.spec?.volume_name) {
+                    Some(name) => volumes.get_opt(&name).await,
+                    None => Ok(None),
+                }
+            };
+            match read.await {
+                Ok(volume) => found.extend(volume),
+                Err(error) => {
+                    tracing::debug!(%error, claim, "failed to read the volume of a claim")
+                }
+            }
+        }
+        found
     }
 
     /// The restarts that were asked for: of a pod of this name, or all of the namespace.

@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use rekindle_types::EndedByNode;
+use rekindle_types::{EndedByNode, ExitStatus};
 
 use super::*;
 use crate::observation::{Role, Waiting};
@@ -61,6 +61,35 @@ fn an_end_says_which_restart_may_help() {
     );
 }
 
+fn waits<'a>(reason: &'a str, message: &'a str) -> ContainerView<'a> {
+    ContainerView {
+        name: "app",
+        role: Role::Regular,
+        restarts: RestartPolicy::Always,
+        rules: Vec::new(),
+        ended: 0,
+        live: None,
+        last_end: None,
+        waiting: Some(Waiting { reason, message }),
+        ready: false,
+        image: "registry/app:1",
+    }
+}
+
+/// `why` has the same test: crates/why/tests/reasons.rs.
+#[test]
+fn every_reason_that_a_node_writes_is_known() {
+    for &reason in waiting::ALL {
+        let is_known = of_waiting(&waits(reason, "x")).is_some();
+        assert_eq!(is_known, !waiting::ON_THE_WAY.contains(&reason), "{reason}");
+    }
+    for status in [ExitStatus::OomKilled, ExitStatus::StartError, ExitStatus::Unknown] {
+        let end = end(status.code(), status.reason(), "");
+        let what = of_end(&end, Then::Policy(RestartPolicy::Always), Sandbox::Stands).what;
+        assert!(!what.starts_with("exited with"), "{}: {what}", status.reason());
+    }
+}
+
 #[test]
 fn what_keeps_a_container_from_starting_is_told_from_what_merely_waits() {
     let mut text = String::new();
@@ -69,23 +98,12 @@ fn what_keeps_a_container_from_starting_is_told_from_what_merely_waits() {
         ("InvalidImageName", ""),
         ("CreateContainerConfigError", "secret \"db\" not found"),
         ("CreateContainerError", "overlay: no space left"),
+        ("RunContainerError", "shim: no answer"),
         ("ContainerCreating", ""),
         ("PodInitializing", ""),
         ("CrashLoopBackOff", "back-off 10s"),
     ] {
-        let container = ContainerView {
-            name: "app",
-            role: Role::Regular,
-            restarts: RestartPolicy::Always,
-            rules: Vec::new(),
-            ended: 0,
-            live: None,
-            last_end: None,
-            waiting: Some(Waiting { reason, message }),
-            ready: false,
-            image: "registry/app:1",
-        };
-        match of_waiting(&container) {
+        match of_waiting(&waits(reason, message)) {
             Some(diagnosis) => text.push_str(&told(&diagnosis)),
             None => text.push_str(&format!("{reason}: on its way\n")),
         }
@@ -95,6 +113,7 @@ fn what_keeps_a_container_from_starting_is_told_from_what_merely_waits() {
         waits for its image "registry/app:1", which cannot be had: futile: the node tries the image again by itself; mend its name, the registry or the credentials
         cannot be configured (secret "db" not found): futile: what it refers to is absent or refused; mend the spec or create it, and the node goes on by itself
         cannot be created (overlay: no space left): futile: the node tries again by itself, and a restart would do the same
+        cannot be run (shim: no answer): futile: the node tries again by itself, and a restart would do the same
         ContainerCreating: on its way
         PodInitializing: on its way
         CrashLoopBackOff: on its way

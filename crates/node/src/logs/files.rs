@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use crate::volumes::remove_tree;
 
 /// How often the files of a start are looked at anew because they were rotated meanwhile.
-const LOOKS_MAX: usize = 8;
+const LOOKS_MAX: usize = 32;
 
 /// One log file that is open, told from others by device and inode: its name changes when it is rotated.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ fn files_of(folder: &Path, attempt: ContainerAttempt) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The files of one start, open, oldest first. A rotation in between gives them other names, so that one would be passed by: it is looked
-/// again until the names say what was opened.
+/// The files of one start, open, oldest first, each followed by the next one. A rotation in between gives them other names, so that one
+/// would be passed by: it is looked again until the names say what was opened. If they never do, it is the newest file alone.
 pub(super) fn open_all(folder: &Path, attempt: ContainerAttempt) -> io::Result<Vec<OpenLog>> {
     let mut opened = Vec::new();
     for _ in 0..LOOKS_MAX {
@@ -67,10 +67,10 @@ pub(super) fn open_all(folder: &Path, attempt: ContainerAttempt) -> io::Result<V
         }
         let named = files_of(folder, attempt).into_iter().map(|path| identity(&path));
         if named.eq(opened.iter().map(|log| Some(log.identity))) {
-            break;
+            return Ok(opened);
         }
     }
-    Ok(opened)
+    Ok(opened.pop().into_iter().collect())
 }
 
 /// Whether `log` is the file that is written to: nothing is newer.

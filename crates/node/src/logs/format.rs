@@ -1,5 +1,6 @@
 //! The CRI log format: `<RFC 3339 time> <stdout|stderr> <P|F> <text>`, one entry a line; `P` is a part of a line that goes on
-//! in the next entry of the same stream.
+//! in the next entry of the same stream. Behind a colon there may be further tags: the shim's `C` says that the entry goes on with a line
+//! that began in the file before.
 
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub(crate) struct Entry<'a> {
     pub stream: Stream,
     /// Whether the line goes on.
     pub end: LineEnd,
+    /// Where its line began.
+    pub begin: LineBegin,
     /// The bytes, without the end of line.
     pub text: &'a [u8],
 }
@@ -46,6 +49,15 @@ pub(crate) enum LineEnd {
     Partial,
 }
 
+/// Where the line of an entry began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineBegin {
+    /// In the same file.
+    SameFile,
+    /// In the file before.
+    FileBefore,
+}
+
 /// Reads one line of a log file, without its `\n`; `None` when it is not in the format (torn by a crash, or not ours).
 pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
     let (time, rest) = split_space(line)?;
@@ -63,7 +75,10 @@ pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
         b'P' => LineEnd::Partial,
         _ => return None,
     };
-    Some(Entry { time, stream, end, text })
+    let mut further = tags.split(|byte| *byte == b':').skip(1);
+    let goes_on = further.any(|tag| tag == b"C");
+    let begin = if goes_on { LineBegin::FileBefore } else { LineBegin::SameFile };
+    Some(Entry { time, stream, end, begin, text })
 }
 
 fn split_space(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -78,6 +78,24 @@ impl Lines {
         }
     }
 
+    /// Records are missing here. What was begun goes on with nothing that comes.
+    pub(super) fn cut(&mut self, text: &mut Vec<u8>) {
+        self.show_kept(text);
+        if self.inside.take().is_some() {
+            text.push(b'\n');
+        }
+    }
+
+    /// Writes a line of the reader's own between two lines of the log.
+    pub(super) fn note(&mut self, time: &str, note: &str, text: &mut Vec<u8>) {
+        if self.timestamps == Timestamps::Yes {
+            text.extend_from_slice(time.as_bytes());
+            text.push(b' ');
+        }
+        text.extend_from_slice(note.as_bytes());
+        text.push(b'\n');
+    }
+
     fn show_open(&mut self, stream: Stream, text: &mut Vec<u8>) {
         let Some(line) = self.kept.of(stream).take() else { return };
         self.turn_to(stream, &line.time, text);

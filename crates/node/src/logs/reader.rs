@@ -1,6 +1,8 @@
 //! From the files of one start to the text that a user sees: over rotated files in order, from the line asked for.
 //!
 //! The writer renames its files while they are read, so that a name says nothing later on: they are opened together and kept open.
+//! A writer that fills all its files while one of them is read may have removed others before they were opened. The text says so in a line
+//! of its own, and goes on with a whole line.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,7 +14,7 @@ use rekindle_types::ContainerAttempt;
 use rekindle_types::log_options::Timestamps;
 
 use super::files::{OpenLog, is_newest, open_all};
-use super::format::{Entry, PerStream, parse};
+use super::format::{Entry, LineBegin, LineEnd, PerStream, parse};
 use super::lines::Lines;
 use super::tail::{TailStart, start_of_tail};
 
@@ -20,6 +22,10 @@ use super::tail::{TailStart, start_of_tail};
 const READ_BYTES: usize = 64 * 1024;
 /// A record longer than this is not one: it is cut, so that a damaged file cannot take memory.
 const RECORD_MAX: usize = 1024 * 1024;
+
+/// Stands where the file that was read last is gone, and files after it may be.
+const MISSED: &str =
+    "[rekindle: lines may be missing here: the log is rotated faster than it is read]";
 
 /// Which part of the log is shown.
 #[derive(Clone, Copy, Debug)]
@@ -47,16 +53,41 @@ pub(super) struct Reader {
     folder: PathBuf,
     attempt: ContainerAttempt,
     current: Option<OpenLog>,
+    /// Bytes of it that were read, or passed by.
+    offset: u64,
     /// Files to be read after the current one, oldest first. While there are some, nothing more is written to the current one.
     later: VecDeque<OpenLog>,
     /// The beginning of a record that is not complete yet.
     rest: Vec<u8>,
     lines: Lines,
+    gap: Gap,
+    /// What the records before say of the line of the next one.
+    before: PerStream<LineBefore>,
     /// The next records that belong to lines before the tail.
     before_tail: PerStream<u64>,
     since: Option<Timestamp>,
     /// Bytes that may still be shown.
     left: Option<u64>,
+}
+
+/// Whether records are missing before the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gap {
+    None,
+    /// Some are, and the reader was not told.
+    Untold,
+}
+
+/// Whether the line of a stream's next record is shown, when that record goes on with one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LineBefore {
+    /// No record of the stream was read yet.
+    #[default]
+    Unread,
+    /// It is: its beginning was read, or the reader begins in its midst on purpose.
+    Shown,
+    /// It is not, for its beginning was missed.
+    PassedBy,
 }
 
 impl Reader {
@@ -71,6 +102,10 @@ impl Reader {
             Some(lines) => start_of_tail(&files, lines)?,
             None => TailStart::default(),
         };
+        let before = match selection.tail_lines {
+            Some(_) => PerStream { stdout: LineBefore::Shown, stderr: LineBefore::Shown },
+            None => PerStream::default(),
+        };
         let mut later: VecDeque<OpenLog> = files.into_iter().skip(start.file).collect();
         let mut current = later.pop_front(); // none when the container has not begun to write
         if let Some(log) = &mut current {
@@ -80,9 +115,12 @@ impl Reader {
             folder,
             attempt,
             current,
+            offset: start.offset,
             later,
             rest: Vec::new(),
             lines: Lines::new(selection.timestamps),
+            gap: Gap::None,
+            before,
             before_tail: start.before,
             since: selection.since,
             left: selection.limit_bytes,
@@ -100,6 +138,7 @@ impl Reader {
                 Some(log) => log.file.read(&mut buffer)?,
                 None => 0,
             };
+            self.offset += u64::try_from(count).unwrap_or(0);
             if count == 0 {
                 if self.go_on()? {
                     continue;
@@ -133,18 +172,43 @@ impl Reader {
             // what was cut by the end of a file is no record
             self.rest.clear();
             self.current = Some(next);
+            self.offset = 0;
             return Ok(true);
         }
-        if self.current.as_ref().is_some_and(|log| is_newest(&self.folder, self.attempt, log)) {
-            return Ok(false);
+        let Some(current) = &mut self.current else {
+            self.later = open_all(&self.folder, self.attempt)?.into();
+            return Ok(!self.later.is_empty());
+        };
+        if is_newest(&self.folder, self.attempt, current) {
+            // a writer that cannot rotate begins its file anew
+            let is_shorter = current.file.metadata()?.len() < self.offset;
+            if is_shorter {
+                current.file.seek(SeekFrom::Start(0))?;
+                self.offset = 0;
+                self.miss();
+            }
+            return Ok(is_shorter);
         }
         let files = open_all(&self.folder, self.attempt)?;
-        let current = self.current.as_ref().map(|log| log.identity);
-        // not found: it was deleted, so all that is there is newer
-        let newer =
-            files.iter().position(|log| Some(log.identity) == current).map_or(0, |at| at + 1);
-        self.later = files.into_iter().skip(newer).collect();
+        let is_current = |log: &OpenLog| log.identity == current.identity;
+        match files.iter().position(is_current) {
+            Some(at) => self.later = files.into_iter().skip(at + 1).collect(),
+            // it was removed, and others after it may have been
+            None if !files.is_empty() => {
+                self.later = files.into();
+                self.miss();
+            }
+            None => {}
+        }
         Ok(!self.later.is_empty())
+    }
+
+    /// Records are missing after those that were read.
+    fn miss(&mut self) {
+        self.rest.clear();
+        self.gap = Gap::Untold;
+        self.before = PerStream::default();
+        self.before_tail = PerStream::default();
     }
 
     /// Takes bytes of the file in and answers the text they show.
@@ -178,12 +242,34 @@ impl Reader {
 
     fn show(&mut self, record: &[u8], text: &mut Vec<u8>) {
         let Some(entry) = parse(record) else { return };
+        if self.gap == Gap::Untold {
+            self.gap = Gap::None;
+            self.lines.cut(text);
+            self.lines.note(entry.time, MISSED, text);
+        }
+        if self.lacks_beginning(&entry) {
+            return;
+        }
         let before_tail = self.before_tail.of(entry.stream);
         if *before_tail > 0 {
             *before_tail -= 1;
         } else if !self.is_too_early(&entry) {
             self.lines.take(&entry, text);
         }
+    }
+
+    /// Whether it goes on with a line whose beginning was missed.
+    fn lacks_beginning(&mut self, entry: &Entry<'_>) -> bool {
+        let before = self.before.of(entry.stream);
+        let lacks = match (*before, entry.begin) {
+            (LineBefore::PassedBy, _) | (LineBefore::Unread, LineBegin::FileBefore) => true,
+            (LineBefore::Unread, LineBegin::SameFile) | (LineBefore::Shown, _) => false,
+        };
+        *before = match entry.end {
+            LineEnd::Partial if lacks => LineBefore::PassedBy,
+            LineEnd::Partial | LineEnd::Full => LineBefore::Shown,
+        };
+        lacks
     }
 
     /// Times only rise, so that they are read until the first one that is late enough.

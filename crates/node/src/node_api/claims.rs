@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Volume;
 use rekindle_types::metrics::{Kind, Text};
+use rekindle_types::pods::claim_name;
 use rekindle_types::{PodRef, Tick};
 use tokio::sync::Mutex;
 
 use crate::layout::NodeDirs;
 use crate::pods::PodIndex;
 use crate::usage::{FileSystemUsage, file_system};
-use crate::volumes::{claim_name, linked};
+use crate::volumes::linked;
 
 /// As long as an answer waits for the disks.
 const WAIT: Duration = Duration::from_secs(2);

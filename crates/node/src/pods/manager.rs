@@ -395,7 +395,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn runtime_event(&mut self, event: RuntimeEvent) {
         let uid = match &event {
-            RuntimeEvent::ContainerExited { key, .. } => key.sandbox.pod.uid.clone(),
+            RuntimeEvent::ContainerExited { key, .. }
+            | RuntimeEvent::ProcessesOomKilled { key } => key.sandbox.pod.uid.clone(),
             RuntimeEvent::SandboxDied { key } => key.pod.uid.clone(),
         };
         if self.workers.contains_key(&uid) {

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
-    EvictionCause, Journal, Outcome, PodCore, RestartRequest, concerns_core,
+    EvictionCause, Journal, Outcome, PodCore, RestartRequest, concerns_core, oom_killing,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::pods::is_final;
@@ -489,6 +489,12 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                     CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
                 self.asked.ended(&key);
                 self.handle(Event::ContainerExited { key, made: made(created), exit });
+            }
+            RuntimeEvent::ProcessesOomKilled { key } => {
+                if self.mode == Mode::Serving {
+                    let event = oom_killing(&self.pod, &key.name);
+                    self.node.recorder.pod_event(&self.pod_ref, event);
+                }
             }
             RuntimeEvent::SandboxDied { key } => {
                 self.asked.sandbox_gone(key.attempt);

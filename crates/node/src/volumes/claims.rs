@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{
 use kube::{Api, Client};
 use rekindle_types::causes;
 use rekindle_types::mounted_volumes::mounted;
+use rekindle_types::pods::claim_name;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
@@ -45,15 +46,6 @@ enum Place {
 /// True for a volume that stands behind a claim.
 pub(super) fn is_claimed(volume: &Volume) -> bool {
     volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
-}
-
-/// The claim that a volume of this pod stands behind.
-pub(crate) fn claim_name(pod: &str, volume: &Volume) -> Option<String> {
-    match (&volume.persistent_volume_claim, &volume.ephemeral) {
-        (Some(source), _) => Some(source.claim_name.clone()),
-        (None, Some(_)) => Some(format!("{pod}-{}", volume.name)),
-        (None, None) => None,
-    }
 }
 
 /// Looks up the claims that a container of the pod uses and that it has no link to.

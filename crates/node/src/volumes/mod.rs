@@ -26,7 +26,7 @@ mod sub_path;
 mod tests;
 mod tmpfs;
 
-pub(crate) use claims::{claim_name, is_used, link_claims, linked, look_up};
+pub(crate) use claims::{is_used, link_claims, linked, look_up};
 pub(crate) use empty_dir::move_to_trash;
 pub(crate) use error::{VolumeError, VolumeProblem};
 pub(crate) use mount::{

@@ -18,7 +18,7 @@ use super::link::{Awaited, CallError, Link};
 use super::plan::{self, Place, Problem};
 use super::records::{ContainerRecord, Line};
 use super::sandbox::{Container, Sandbox};
-use super::{Shared, ahead, blocking, contact, janitor};
+use super::{Shared, ahead, blocking, contact, janitor, oom_watch};
 use crate::blocking::may_run_here;
 use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
@@ -171,7 +171,10 @@ async fn made(
     let prepared = answered(asked).await;
     ahead::get_ready(shared, &home.sandbox, &home.slot, record.key.attempt, next);
     match prepared {
-        Ok(prepared) => Ok(identified(home, record, prepared)),
+        Ok(prepared) => {
+            oom_watch::begin(shared, &home.sandbox, &home.slot);
+            Ok(identified(home, record, prepared))
+        }
         Err(error) => {
             match error {
                 CallError::Refused(_) => clear(shared, &home.sandbox, &home.slot),

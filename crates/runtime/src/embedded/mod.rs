@@ -19,6 +19,7 @@ mod janitor;
 mod layout;
 mod limits;
 mod link;
+mod oom_watch;
 mod places;
 mod plan;
 mod records;

@@ -11,7 +11,7 @@ use super::link::Link;
 use super::records::{self, ContainerRecord, RecordFile, Records};
 use super::sandbox::{Sandbox, Stage, Traits};
 use super::spares::Unclaimed;
-use super::{Shared, blocking, containers, janitor, spares, trash, unavailable};
+use super::{Shared, blocking, containers, janitor, oom_watch, spares, trash, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::SandboxKey;
 
@@ -115,6 +115,9 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
             // waiting.
             if let Ok(Answer::State(state)) = contact::ask(&link, Request::State).await {
                 sandbox.catch_up(&state.containers);
+            }
+            for (slot, _) in sandbox.live_containers() {
+                oom_watch::begin(shared, sandbox, &slot);
             }
         }
         // It was never configured, and goes away now that nobody is connected: as if it had not been.

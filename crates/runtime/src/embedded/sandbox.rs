@@ -369,6 +369,17 @@ impl Sandbox {
         }
     }
 
+    /// Tells that processes of a container were killed for lack of memory, if it lives on.
+    pub(crate) fn note_oom_kills(&self, slot: &str) {
+        let key = self.container(slot, |container| match container.phase {
+            Phase::Running { .. } => Some(container.record.key.clone()),
+            Phase::Created | Phase::Exited { .. } => None,
+        });
+        if let Some(key) = key.flatten() {
+            self.tell(RuntimeEvent::ProcessesOomKilled { key });
+        }
+    }
+
     pub(crate) fn note_started(&self, slot: &str, answer: &Result<Answer, Failure>) {
         let mut inner = self.inner();
         let Some(container) = inner.containers.get_mut(slot) else { return };

@@ -128,7 +128,10 @@ impl World {
     pub fn next_exit(&self) -> (ContainerKey, Exit) {
         match self.block(self.rt().next_event()) {
             RuntimeEvent::ContainerExited { key, exit, .. } => (key, exit),
-            event @ RuntimeEvent::SandboxDied { .. } => panic!("unexpected {event:?}"),
+            event
+            @ (RuntimeEvent::SandboxDied { .. } | RuntimeEvent::ProcessesOomKilled { .. }) => {
+                panic!("unexpected {event:?}")
+            }
         }
     }
 

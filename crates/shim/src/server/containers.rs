@@ -11,7 +11,8 @@ use super::source::Source;
 use super::{Next, Server};
 use crate::container::{Container, Files, Stage, StatusPipe, Terminal};
 use crate::launch::{self, Launched};
-use crate::logs::{Log, Pipe, Stream};
+use crate::log_records::Stream;
+use crate::logs::{Log, Pipe};
 use crate::notes::note;
 use crate::problem::{Context, KILLED_UNREADY, errno_text};
 use crate::protocol::{

@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::api::{Api, PostParams};
+use rekindle_types::name_stem::name_stem;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Rung};
 
 use crate::args::{DryRunArg, Restart, RungArg};
@@ -31,6 +32,8 @@ use select::{Selected, Selection};
 
 /// The code of timeout(1), for a restart that goes on after the command gave up waiting.
 const TIMED_OUT: u8 = 124;
+/// Bytes of a pod's name in the name of its request: a suffix follows, and a name has at most 253.
+const STEM_BYTES_MAX: usize = 200;
 /// What a shell tells of a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -237,7 +240,9 @@ fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
     };
     PodRestart {
         metadata: ObjectMeta {
-            generate_name: name.is_none().then(|| format!("{pod_name}-")),
+            generate_name: name
+                .is_none()
+                .then(|| format!("{}-", name_stem(&pod_name, STEM_BYTES_MAX))),
             name,
             namespace: pod.namespace(),
             ..Default::default()

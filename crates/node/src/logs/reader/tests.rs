@@ -16,9 +16,13 @@ impl Writer {
     }
 
     fn write(&self, line: &str) {
+        self.write_record("F", line);
+    }
+
+    fn write_record(&self, tags: &str, text: &str) {
         let path = self.folder.join("0.log");
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        writeln!(file, "2025-10-09T08:53:20.000000000Z stdout F {line}").unwrap();
+        writeln!(file, "2025-10-09T08:53:20.000000000Z stdout {tags} {text}").unwrap();
     }
 
     /// Keeps three files.
@@ -74,11 +78,11 @@ fn a_rotation_in_the_midst_of_a_backlog_leaves_nothing_out() {
 fn files_that_are_gone_before_their_turn_are_read_all_the_same() {
     let writer = backlog();
     let mut reader = writer.reader(None);
-    for line in ["d", "e", "f"] {
+    for line in ["d", "e"] {
         writer.rotate();
         writer.write(line);
     }
-    assert_eq!(rest(&mut reader), "a\nb\nc\nd\ne\nf\n");
+    assert_eq!(rest(&mut reader), "a\nb\nc\nd\ne\n");
 }
 
 #[test]
@@ -121,4 +125,70 @@ fn who_reads_the_newest_file_looks_at_no_other() {
     assert_eq!(rest(&mut reader), "a\n");
     std::os::unix::fs::symlink("0.log", writer.folder.join("0.log.1")).unwrap();
     assert!(!reader.go_on().unwrap(), "the link would be refused");
+}
+
+const NOTE: &str =
+    "[rekindle: lines may be missing here: the log is rotated faster than it is read]\n";
+
+/// Lets the writer go on until nothing is left of what the reader has read.
+fn outrun(writer: &Writer) {
+    for _ in 0..3 {
+        writer.rotate();
+        writer.write("unread");
+    }
+    writer.rotate();
+}
+
+#[test]
+fn who_is_outrun_says_so_and_goes_on_with_a_whole_line() {
+    let writer = Writer::new();
+    writer.write("a");
+    writer.write_record("P", "begin of b");
+    let mut reader = writer.reader(None);
+    assert_eq!(next(&mut reader), "a\n");
+    writer.rotate();
+    writer.rotate();
+    writer.rotate();
+    writer.write_record("P:C", "midst of another, ");
+    writer.write_record("P", "more of it, ");
+    writer.write_record("F", "its end");
+    writer.write("z");
+    assert_eq!(rest(&mut reader), format!("begin of b\n{NOTE}z\n"));
+}
+
+#[test]
+fn who_was_shown_half_a_line_before_the_gap_sees_it_end_there() {
+    let writer = Writer::new();
+    writer.write_record("P", "half");
+    let mut reader = writer.reader(None);
+    assert_eq!(rest(&mut reader), "");
+    assert_eq!(reader.open_lines().unwrap(), "half");
+    outrun(&writer);
+    writer.write("z");
+    assert_eq!(rest(&mut reader), format!("\n{NOTE}unread\nunread\nz\n"));
+}
+
+#[test]
+fn a_line_over_two_files_is_one_when_both_are_read() {
+    let writer = Writer::new();
+    writer.write_record("P", "one ");
+    writer.rotate();
+    writer.write_record("P:C", "li");
+    writer.write_record("F", "ne");
+    assert_eq!(rest(&mut writer.reader(None)), "one line\n");
+    assert_eq!(rest(&mut writer.reader(Some(1))), "one line\n");
+    fs::remove_file(writer.folder.join("0.log.1")).unwrap();
+    writer.write("next");
+    assert_eq!(rest(&mut writer.reader(None)), "next\n", "its beginning was rotated away");
+}
+
+#[test]
+fn a_file_that_its_writer_began_anew_is_read_from_its_beginning() {
+    let writer = Writer::new();
+    writer.write("a line that is long");
+    let mut reader = writer.reader(None);
+    assert_eq!(rest(&mut reader), "a line that is long\n");
+    fs::write(writer.folder.join("0.log"), "").unwrap();
+    writer.write("b");
+    assert_eq!(rest(&mut reader), format!("{NOTE}b\n"));
 }

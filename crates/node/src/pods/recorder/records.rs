@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use rekindle_pod::Severity;
+use rekindle_types::name_stem::name_stem;
 use rekindle_types::{Tick, TickDuration};
 
 use super::Occurrence;
@@ -16,6 +17,9 @@ const BURST: u64 = 25;
 const REFILL: TickDuration = TickDuration::from_secs(300);
 /// Different messages of one reason before they are combined.
 const SIMILAR_MAX: usize = 10;
+
+/// Bytes of a pod's name in the name of an event: the rest is a serial number, and a name has at most 253.
+const STEM_BYTES_MAX: usize = 220;
 
 /// What makes two events the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +107,8 @@ impl Records {
         } else {
             self.names += 1;
             let pod = about.name.clone().unwrap_or_default();
-            let name = format!("{pod}.{:x}", at.as_micros() * 1000 + self.names % 1000);
+            let stem = name_stem(&pod, STEM_BYTES_MAX);
+            let name = format!("{stem}.{:x}", at.as_micros() * 1000 + self.names % 1000);
             let (stored, writing) = (Stored::Nowhere, Writing::Idle);
             let record = Record {
                 about,

@@ -4,6 +4,7 @@
 //! A pod's limits are on its sandbox attempt, so that a whole-pod restart starts with fresh counters.
 
 mod leftovers;
+mod oom_notices;
 mod usage;
 mod v1;
 mod v2;
