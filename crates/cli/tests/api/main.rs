@@ -14,3 +14,4 @@ mod helm;
 mod identity;
 mod kubectl;
 mod own_kinds;
+mod pod_security;

@@ -14,6 +14,7 @@ mod env_files;
 mod host_namespaces;
 mod host_ports;
 mod hostile_volumes;
+mod long_names;
 mod own_users;
 mod pod_names;
 mod probes;

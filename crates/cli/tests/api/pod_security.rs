@@ -1,14 +1,5 @@
 //! Pod Security admission with the real kubectl: the pod that was root on the node in a namespace that enforced `restricted` (issue 33).
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    unreachable_pub,
-    reason = "a black-box test drives processes and files"
-)]
-
-mod support;
-
-use support::{Engine, text};
+use crate::support::{Engine, text};
 
 const SHOP: &str = "
 apiVersion: v1
@@ -98,7 +89,14 @@ fn a_namespace_that_enforces_restricted_lets_no_pod_be_root_on_the_node() {
 
     // what asks for little runs, and gets no container with more beside it
     engine.apply(GOOD);
-    engine.kubectl(&["wait", "-n", "shop", "--for=condition=Ready", "pod/good", support::TIMEOUT]);
+    engine.kubectl(&[
+        "wait",
+        "-n",
+        "shop",
+        "--for=condition=Ready",
+        "pod/good",
+        crate::support::TIMEOUT,
+    ]);
     let debug = r#"{"spec":{"ephemeralContainers":[{"name":"debug","image":"localhost/host","command":["sh"]}]}}"#;
     let refused = engine.kubectl_fails(
         &["patch", "-n", "shop", "pod/good", "--subresource=ephemeralcontainers", "-p", debug],

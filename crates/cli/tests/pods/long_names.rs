@@ -1,14 +1,5 @@
 //! The longest legal names of everything, on real containers: no folder, socket, cgroup or event may be named too long by them.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    unreachable_pub,
-    reason = "a black-box test drives processes and files"
-)]
-
-mod support;
-
-use support::{Engine, text};
+use crate::support::{Engine, text};
 
 /// A name of so many bytes, with a dot and a dash where it might be cut.
 fn name(letter: &str, bytes: usize) -> String {
