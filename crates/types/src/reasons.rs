@@ -50,6 +50,8 @@ pub mod event {
     pub const FAILED_TO_SCALE_UP_GROUP: &str = "FailedToScaleUpGroup";
     pub const SCALE_DOWN: &str = "ScaleDown";
 
+    /// Ours: a controller waits before it creates the next object of a series, because those before ended early.
+    pub const CREATION_PAUSED: &str = "CreationPaused";
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";
     /// Ours: a PodRestart began.
