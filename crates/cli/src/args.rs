@@ -65,6 +65,9 @@ pub enum Command {
     Demo(rekindle_demo::Demo),
 }
 
+/// The variable with the URL of the webhook for exhausted ladders, which may hold a secret.
+pub const EXHAUSTED_WEBHOOK: &str = "REKINDLE_EXHAUSTED_WEBHOOK";
+
 /// Where the engine keeps its state.
 #[derive(Args, Clone, Debug)]
 pub struct DataDir {
@@ -119,15 +122,19 @@ pub struct Up {
     #[arg(long, value_name = "NUMBER", default_value_t = 4096)]
     pub pod_pids_limit: u64,
     /// Post each ladder that is exhausted to this URL as JSON, until it is taken; docs/ladder.md
-    #[arg(long, value_name = "URL", env = "REKINDLE_EXHAUSTED_WEBHOOK", hide_env_values = true)]
-    pub exhausted_webhook: Option<String>,
-    /// The certificates, in PEM form, of the authority that the webhook's own is of [default: those that the system trusts]
     #[arg(
         long,
-        value_name = "FILE",
-        env = "REKINDLE_EXHAUSTED_WEBHOOK_CA",
-        requires = "exhausted_webhook"
+        value_name = "URL",
+        env = EXHAUSTED_WEBHOOK,
+        hide_env_values = true,
+        group = "webhook"
     )]
+    pub exhausted_webhook: Option<String>,
+    /// Read this URL from a file: every user of the machine can read a command line
+    #[arg(long, value_name = "FILE", env = "REKINDLE_EXHAUSTED_WEBHOOK_FILE", group = "webhook")]
+    pub exhausted_webhook_file: Option<PathBuf>,
+    /// The certificates, in PEM form, of the authority that the webhook's own is of [default: those that the system trusts]
+    #[arg(long, value_name = "FILE", env = "REKINDLE_EXHAUSTED_WEBHOOK_CA", requires = "webhook")]
     pub exhausted_webhook_ca: Option<PathBuf>,
     #[command(flatten)]
     pub ladder: LadderArgs,

@@ -7,9 +7,9 @@ use rekindle_types::Tick;
 use crate::plan::Part;
 use crate::view::Doubt;
 use crate::{
-    Change, Key, ObjectId, Plan, Step, View, Write, cron_job, daemon_set, deployment, disruption,
-    endpoints, garbage, job, namespace, node_lifecycle, pod_gc, pod_restart, replica_set,
-    scheduler, stateful_set, volumes,
+    Change, Key, ObjectId, Plan, Step, View, Write, creation_brake, cron_job, daemon_set,
+    deployment, disruption, endpoints, garbage, job, namespace, node_lifecycle, pod_gc,
+    pod_restart, replica_set, scheduler, stateful_set, volumes,
 };
 
 /// The keys that a change of the view touches.
@@ -71,6 +71,13 @@ pub fn reconcile(view: &View, key: &Key, now: Tick) -> Plan {
     if let Some(plan) = resolve_lost_answers(view, &key.object(), now) {
         return plan;
     }
+    let mut plan = planned(view, key, now);
+    creation_brake::hold_back(view, &key.object(), &mut plan, now);
+    plan
+}
+
+/// What the controller of a key wants done.
+fn planned(view: &View, key: &Key, now: Tick) -> Plan {
     match key {
         Key::ReplicaSet(_) | Key::ReplicationController(_) => {
             replica_set::reconcile(view, &key.object(), now)

@@ -1,13 +1,10 @@
-//! When a pod ended, and how long its controller waits before it makes the next one: 10 s after a failure, doubled with each that
-//! follows, at most 10 minutes [documentation, "Pod backoff failure policy"].
+//! When a pod ended, and how long its Job waits before it makes the next one.
 
+use rekindle_types::Tick;
 use rekindle_types::held::Pod;
-use rekindle_types::{Tick, TickDuration};
 
+use crate::creation_brake::AFTER_FAILURES;
 use crate::pods;
-
-const FIRST: TickDuration = TickDuration::from_secs(10);
-const LONGEST: TickDuration = TickDuration::from_secs(600);
 
 /// When the wait after the last of these failures ends; none when there was none.
 pub(crate) fn next_after(failures: impl Iterator<Item = Tick>) -> Option<Tick> {
@@ -18,8 +15,7 @@ pub(crate) fn next_after(failures: impl Iterator<Item = Tick>) -> Option<Tick> {
 
 /// When the wait after a failure ends that so many came before.
 pub(crate) fn after(before: u32, failed_at: Tick) -> Tick {
-    let factor = 1u64.checked_shl(before).unwrap_or(u64::MAX);
-    failed_at + FIRST.saturating_mul(factor).min(LONGEST)
+    failed_at + AFTER_FAILURES.after(before.saturating_add(1))
 }
 
 /// When a pod ended: with its last container; else when it was no longer ready; else when it was made.

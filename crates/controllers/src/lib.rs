@@ -14,11 +14,14 @@
 //! - **Names of created objects are deterministic** ([`names`]): creating the same pod twice is a conflict, never a double.
 //! - **Deletes name the UID, updates the resourceVersion** they were decided on.
 //! - **Absence is checked at the server** before anything is deleted because of it ([`Write::CheckAbsent`]).
+//!
+//! What is created again and again waits ever longer, whatever the cause: every plan passes [`creation_brake::hold_back`].
 #![forbid(unsafe_code)]
 
 pub mod avoidance;
 pub mod change;
 pub mod cluster;
+pub mod creation_brake;
 pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
@@ -43,7 +46,6 @@ pub mod plan;
 pub mod pod_gc;
 pub mod pod_restart;
 pub mod pods;
-mod refused;
 pub mod replica_set;
 mod revisions;
 pub mod scheduler;

@@ -10,6 +10,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use serde_json::Value;
 
 use crate::cluster::Attempt;
+use crate::creation_brake::CreationSeries;
 use crate::events::Note;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId};
 
@@ -25,6 +26,9 @@ pub struct Plan {
     pub again_at: Option<Tick>,
     /// A pod was looked at and fits no node. The driver tells the view at once ([`View::remember`](crate::View::remember)).
     pub unfit: Option<Attempt>,
+    /// Series whose creations are held back, as `notes` say for the first time. The driver tells the view at once
+    /// ([`View::creation_pauses_told`](crate::View::creation_pauses_told)).
+    pub paused: Vec<CreationSeries>,
 }
 
 /// One write and what is said about it.

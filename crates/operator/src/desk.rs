@@ -176,8 +176,9 @@ impl Desk {
         if self.turns.ask(&work, &plan, now) == Leave::Waits {
             return;
         }
-        let Plan { batches, notes, again_at, unfit } = plan;
+        let Plan { batches, notes, again_at, unfit, paused } = plan;
         unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
+        self.view.creation_pauses_told(&paused);
         self.record(notes, now);
         if let Some(at) = again_at {
             // never in a circle without time passing

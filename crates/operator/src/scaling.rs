@@ -162,7 +162,7 @@ impl<S: NodeSupply> Scaler<S> {
         let (severity, reason, message) = match self.supply.add().await {
             Ok(node) => {
                 tracing::info!(node, pods = pods.len(), "added a node");
-                self.scaling.added();
+                self.scaling.added(&node, (self.clock)());
                 let message = format!("pod triggered scale-up: {change}");
                 (Severity::Normal, event::TRIGGERED_SCALE_UP, message)
             }

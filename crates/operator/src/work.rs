@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use rekindle_controllers::creation_brake::hold_back;
 use rekindle_controllers::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, Turn, View, affected, owners,
     reconcile, turn,
@@ -50,8 +51,19 @@ impl Work {
         }
     }
 
-    /// What is to be done.
+    /// What is to be done now: what is created again and again waits.
     pub(crate) fn plan(&self, around: &Around<'_>, now: Tick) -> Plan {
+        let mut plan = self.wanted(around, now);
+        match self {
+            Work::Controller(_) => {} // its plan has passed the brake already
+            Work::Climb(_) | Work::LadderStatus(_) | Work::OldLedger(_) | Work::Revision(_) => {
+                hold_back(around.view, &self.object(), &mut plan, now);
+            }
+        }
+        plan
+    }
+
+    fn wanted(&self, around: &Around<'_>, now: Tick) -> Plan {
         let view = around.view;
         match self {
             Work::Controller(Key::PodRestart(name)) => going_on::plan(around, name, now),

@@ -1,10 +1,11 @@
 //! `rekindle up`: starts the engine, applies manifests, and shows what happens; or leaves the engine in the background.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::args::Up;
+use crate::args::{EXHAUSTED_WEBHOOK, Up};
 use crate::background::{self, Report, event_loop, init_log};
 use crate::engine::data_dir::DataDir;
 use crate::engine::{EndSignals, Ending, Engine, preflight};
@@ -60,7 +61,10 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     let log_path = args.data_dir.data_dir.join("engine.log");
     DataDir::prepare(&args.data_dir.data_dir)?;
     let mut command = background::this_program()?;
-    command.args(engine_arguments()).env(BACKGROUND, "1");
+    command.args(engine_arguments(std::env::args_os().skip(1))).env(BACKGROUND, "1");
+    if let Some(url) = &args.exhausted_webhook {
+        command.env(EXHAUSTED_WEBHOOK, url);
+    }
     let child = background::start("engine", command, &log_path)?.wait()?;
     output::tell(format!("engine {} runs in the background", child.id()));
     client::block_on(async {
@@ -75,16 +79,17 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This process's arguments without the manifests, which the foreground process applies, and without --detach.
-fn engine_arguments() -> Vec<std::ffi::OsString> {
+/// This process's arguments for the engine in the background: without --detach and the manifests, which the foreground process applies,
+/// and without the webhook's URL, which may hold a secret. Every user of the machine can read the engine's arguments for as long as it runs.
+fn engine_arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    const WITH_VALUE: [&str; 3] = ["-f", "--filename", "--exhausted-webhook"];
+    const LEFT_OUT: [&str; 3] = ["-f", "--filename=", "--exhausted-webhook="];
     let mut arguments = Vec::new();
-    let mut given = std::env::args_os().skip(1);
     while let Some(argument) = given.next() {
         let text = argument.to_string_lossy();
-        if text == "-f" || text == "--filename" {
+        if WITH_VALUE.contains(&&*text) {
             given.next();
-        } else if text != "--detach" && !text.starts_with("--filename=") && !text.starts_with("-f")
-        {
+        } else if text != "--detach" && !LEFT_OUT.iter().any(|start| text.starts_with(start)) {
             arguments.push(argument);
         }
     }
@@ -113,4 +118,30 @@ fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
         engine.stop(ending).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_in_the_background_has_neither_manifests_nor_the_webhooks_url_among_its_arguments()
+    {
+        let given = [
+            "up",
+            "--detach",
+            "-f",
+            "app.yaml",
+            "-fother.yaml",
+            "--filename=third.yaml",
+            "--exhausted-webhook",
+            "https://hooks.example/secret",
+            "--exhausted-webhook=https://hooks.example/secret",
+            "--exhausted-webhook-ca",
+            "ca.pem",
+            "--data-dir=/srv",
+        ];
+        let left = engine_arguments(given.into_iter().map(OsString::from));
+        assert_eq!(left, ["up", "--exhausted-webhook-ca", "ca.pem", "--data-dir=/srv"]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Who is told of exhausted ladders, as the arguments say.
 
 use std::io::Read;
+use std::path::Path;
 
 use anyhow::{Context, ensure};
 use rekindle_operator::{Webhook, WebhookError};
@@ -9,10 +10,17 @@ use crate::args::Up;
 
 /// Bytes of a file of certificates; that of a whole system has a quarter of it.
 const CERTIFICATES_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a file that holds the URL.
+const URL_FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// The receiver; none when nobody is to be told.
 pub(super) fn webhook(args: &Up) -> anyhow::Result<Option<Webhook>> {
-    let Some(url) = args.exhausted_webhook.as_deref() else { return Ok(None) };
+    let url = match (&args.exhausted_webhook, &args.exhausted_webhook_file) {
+        (Some(url), _) => url.clone(),
+        (None, Some(path)) => read_url(path)?,
+        (None, None) => return Ok(None),
+    };
+    let url = url.as_str();
     let Some(path) = &args.exhausted_webhook_ca else { return Ok(Some(Webhook::new(url, None)?)) };
     let reading =
         || format!("read the certificates of the webhook's authority, {}", path.display());
@@ -39,6 +47,20 @@ pub(super) fn webhook(args: &Up) -> anyhow::Result<Option<Webhook>> {
     }
 }
 
+/// The URL that a file holds, on a line of its own.
+fn read_url(path: &Path) -> anyhow::Result<String> {
+    let reading = || format!("read the webhook's URL from {}", path.display());
+    let file = std::fs::File::open(path).with_context(reading)?;
+    let mut text = String::new();
+    file.take(URL_FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(reading)?;
+    ensure!(
+        text.len() as u64 <= URL_FILE_BYTES_MAX,
+        "{}: the file of the webhook's URL takes at most {URL_FILE_BYTES_MAX} bytes",
+        path.display()
+    );
+    Ok(text.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -46,6 +68,31 @@ mod tests {
 
     use super::*;
     use crate::args::{Cli, Command};
+
+    #[test]
+    fn the_url_can_be_in_a_file_and_then_it_is_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("url");
+        let path = file.to_str().unwrap();
+        let read = |words: &[&str]| {
+            let given = ["rekindle", "up"].iter().chain(words).copied();
+            match Cli::try_parse_from(given).map(|cli| cli.command) {
+                Ok(Command::Up(up)) => webhook(&up).map(|webhook| webhook.is_some()),
+                Ok(_) => panic!("it is up"),
+                Err(error) => Err(error.into()),
+            }
+        };
+        let from_file = ["--exhausted-webhook-file", path];
+        let error = read(&from_file).unwrap_err();
+        assert!(causes(&*error).starts_with("read the webhook's URL from"), "{error:#}");
+        std::fs::write(&file, "https://hooks.example/secret\n").unwrap();
+        assert!(read(&from_file).unwrap());
+        let twice = [&from_file[..], &["--exhausted-webhook", "https://hooks.example/"]].concat();
+        assert!(read(&twice).unwrap_err().to_string().contains("cannot be used with"));
+        std::fs::write(&file, "x".repeat(20 << 10)).unwrap();
+        assert!(read(&from_file).unwrap_err().to_string().contains("at most 16384 bytes"));
+        assert!(read(&["--exhausted-webhook-ca", path]).is_err(), "an authority for nobody");
+    }
 
     #[test]
     fn a_wrong_url_is_not_blamed_on_the_file_of_certificates() {

@@ -1,6 +1,5 @@
 //! Which time is to be made up for, and when the next one comes.
 
-use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus};
 use rekindle_types::cron::Schedule;
 use rekindle_types::{Tick, TickDuration};
 
@@ -32,22 +31,16 @@ pub(super) enum Missed {
 pub(super) struct NeverDue;
 
 impl Due {
-    /// A schedule that was `changed` has had no times before: of those that it would have had none is made up for.
+    /// Nothing up to `since` is due, nor what is older than the starting deadline. A schedule that was `changed` has had no times
+    /// before: of those that it would have had none is made up for.
     pub(super) fn of(
-        cron: &CronJob,
-        status: &CronJobStatus,
         schedule: &Schedule,
+        since: Tick,
+        deadline: Option<TickDuration>,
         changed: Option<Tick>,
         now: Tick,
     ) -> Result<Self, NeverDue> {
-        let served =
-            status.last_schedule_time.as_ref().or(cron.metadata.creation_timestamp.as_ref());
-        let since = served.map_or(now, Tick::from);
-        let deadline = cron
-            .spec
-            .starting_deadline_seconds
-            .map(|seconds| now - TickDuration::of_field(seconds));
-        let from = deadline.map_or(since, |oldest| since.max(oldest));
+        let from = deadline.map_or(since, |deadline| since.max(now - deadline));
         let first = schedule.next_after(changed.map_or(from, |changed| from.max(changed)));
         let first = first.ok_or(NeverDue)?;
         let is_of_this = |at: &Tick| changed.is_none_or(|changed| changed < *at);

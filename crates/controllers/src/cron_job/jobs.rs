@@ -8,11 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rekindle_types::Tick;
 use rekindle_types::cron::in_zone;
 use rekindle_types::reasons::event;
+use serde_json::json;
 
 use super::COMPONENT;
 use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Kind, Object, owners};
+use crate::plan::{Part, Propagation, Report, Step, Write};
+use crate::{Kind, NamespacedName, Object, ObjectId, owners};
 
 /// The annotation with the time that a Job was made for, in the time zone of the schedule.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -28,14 +29,11 @@ pub(super) fn name(cron: &CronJob, at: Tick) -> String {
     format!("{}-{minute}", cron.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The time for which this controller made the Job. Users can write the annotation, too: it made none for a time before the CronJob.
+/// The time for which the Job says it was made, if its name agrees. Whether that time can be served is `served`'s to say.
 pub(super) fn made_for(cron: &CronJob, job: &Job) -> Option<Tick> {
     let text = job.metadata.annotations.as_ref()?.get(SCHEDULED)?;
     let time: Time = serde_json::from_value(serde_json::Value::String(text.clone())).ok()?;
     let at = Tick::from(&time);
-    if cron.metadata.creation_timestamp.as_ref().is_some_and(|created| at < Tick::from(created)) {
-        return None;
-    }
     (job.metadata.name.as_deref() == Some(name(cron, at).as_str())).then_some(at)
 }
 
@@ -86,6 +84,17 @@ pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> Step {
         COMPONENT,
     );
     Step { write: Write::Create(job.into()), report: Some(Report::new(success, failure)) }
+}
+
+/// Says in the status that the time is served, right behind the creation of its Job: that counts also if the Job is deleted before
+/// the next look.
+pub(super) fn served_write(cron: &CronJob, at: Tick) -> Write {
+    let id = ObjectId::new(Kind::CronJob, NamespacedName::of(&cron.metadata));
+    let patch = json!({
+        "metadata": {"uid": cron.metadata.uid},
+        "status": {"lastScheduleTime": at.to_time()},
+    });
+    Write::Patch { id, part: Part::Status, patch }
 }
 
 /// Deletes a Job with its pods.

@@ -8,20 +8,21 @@
 //! ```
 //!
 //! A Job's name follows from the time it is for, so that a time makes one Job whatever is lost between its creation and the
-//! status; and the Job carries that time in an annotation, from which the status is filled in. Of times that were missed
-//! only the last one is made up for.
+//! status; and the Job carries that time in an annotation, from which the status is filled in (`served`). Of times that were
+//! missed only the last one is made up for.
 
 mod due;
 mod history;
 mod jobs;
+mod served;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
-use rekindle_types::Tick;
 use rekindle_types::cron::{Schedule, time_zone};
+use rekindle_types::{Tick, TickDuration};
 
 use crate::events::{Note, Severity};
 use crate::job::Ending;
@@ -120,17 +121,14 @@ impl Look<'_> {
         for job in self.jobs.clone() {
             let uid = job.metadata.uid.clone().unwrap_or_default();
             let name = job.metadata.name.clone().unwrap_or_default();
-            let made_for = jobs::made_for(self.cron, job);
-            if let Some(at) = made_for {
-                let last = self.status.last_schedule_time.as_ref().map(Tick::from);
-                if last.is_none_or(|last| last < at) {
-                    self.status.last_schedule_time = Some(at.to_time());
-                }
+            let serves = served::by_job(self.cron, job, self.now);
+            if let Some(at) = serves {
+                served::record(&mut self.status, at);
             }
             match (crate::job::ending(job), self.is_active(&uid)) {
                 (None, true) => {}
                 (None, false) if owners::is_terminating(&job.metadata) => {}
-                (None, false) if made_for.is_some() => {
+                (None, false) if serves.is_some() => {
                     self.status.active.get_or_insert_default().push(jobs::reference(job));
                 }
                 (None, false) => {
@@ -188,7 +186,9 @@ impl Look<'_> {
     fn start(&mut self) -> Vec<Vec<crate::Step>> {
         let Some(schedule) = self.schedule() else { return Vec::new() };
         let changed = self.view.schedule_changed_at(uid_of(self.cron));
-        let due = match Due::of(self.cron, &self.status, &schedule, changed, self.now) {
+        let since = served::until(&self.cron.metadata, &self.status).unwrap_or(self.now);
+        let deadline = self.cron.spec.starting_deadline_seconds.map(TickDuration::of_field);
+        let due = match Due::of(&schedule, since, deadline, changed, self.now) {
             Ok(due) => due,
             Err(never) => {
                 let text = &self.cron.spec.schedule;
@@ -210,8 +210,7 @@ impl Look<'_> {
         }
         let name = jobs::name(self.cron, at);
         let namespace = self.cron.metadata.namespace.clone().unwrap_or_default();
-        let is_done = self.status.last_schedule_time.as_ref().map(Tick::from) == Some(at);
-        if is_done || self.view.job(&NamespacedName::new(namespace, name)).is_some() {
+        if self.view.job(&NamespacedName::new(namespace, name)).is_some() {
             return Vec::new();
         }
         let active: Vec<String> =
@@ -234,6 +233,7 @@ impl Look<'_> {
             Some(_) | None => {}
         }
         batches.push(vec![jobs::creation(self.cron, at)]);
+        batches.push(vec![jobs::served_write(self.cron, at).into()]);
         batches
     }
 

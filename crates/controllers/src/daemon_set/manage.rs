@@ -7,6 +7,7 @@ use rekindle_types::held::Pod;
 use super::places::{Daemon, Fit, Place, Places};
 use super::rolling::{self, Strategy};
 use super::{COMPONENT, Look, make};
+use crate::creation_brake::{self, CreationSeries};
 use crate::events::{Note, Severity};
 use crate::view::Standing;
 use crate::{Object, pods};
@@ -68,9 +69,9 @@ impl Look<'_> {
 
     /// At once the first time, later after ever longer pauses: a node that refuses its pod is not asked in a circle.
     fn replace_failed(&mut self, node: &str, pod: &Arc<Pod>) {
-        let uid = self.set.metadata.uid.as_deref().unwrap_or_default();
-        match self.view.daemon_held_until(uid, node) {
-            Some(end) => self.look_again(end),
+        let object = Object::Pod(pod.clone());
+        match creation_brake::pause_for(self.view, &object, self.now) {
+            Some(pause) => self.waiting.push((CreationSeries::of_object(&object), pause)),
             None => {
                 self.note(Severity::Warning, "FailedDaemonPod", node, pod);
                 self.delete(pod);

@@ -26,11 +26,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration, labels};
 
-use crate::events::Note;
+use crate::creation_brake::{self, CreationPause, CreationSeries};
+use crate::events::{About, Note};
 use crate::plan::Step;
 use crate::pods::{self, Availability};
 use crate::revisions::{self, Holdings, Workload};
 use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, replica_set};
+pub(crate) use places::target;
 use places::{Daemon, Fit, Places, fit};
 
 /// `source.component` of its events.
@@ -123,6 +125,9 @@ struct Look<'a> {
     creations: Vec<Step>,
     notes: Vec<Note>,
     again_at: Option<Tick>,
+    /// Failed pods that stay where they are for a while.
+    waiting: Vec<(CreationSeries, CreationPause)>,
+    now: Tick,
 }
 
 impl Look<'_> {
@@ -160,6 +165,10 @@ impl Look<'_> {
         if let Some(at) = self.again_at {
             plan.look_again(at);
         }
+        for (series, pause) in self.waiting {
+            let about = About::of(&Object::DaemonSet(self.set.clone()));
+            creation_brake::announce(series, pause, Some(about), COMPONENT, plan, self.now);
+        }
     }
 }
 
@@ -196,6 +205,8 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         creations: Vec::new(),
         notes: Vec::new(),
         again_at: None,
+        waiting: Vec::new(),
+        now,
     };
     look.manage(&places);
     if look.is_idle() {

@@ -150,7 +150,7 @@ pub(super) fn fit(pod: &impl AnyPod, node: &Node) -> Fit {
 }
 
 /// The node that a pod is on, or may only go to.
-pub(super) fn target(pod: &Pod) -> Option<&str> {
+pub(crate) fn target(pod: &impl AnyPod) -> Option<&str> {
     if let Some(node) = pods::node(pod) {
         return Some(node);
     }

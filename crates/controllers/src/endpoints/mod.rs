@@ -24,7 +24,7 @@ use rekindle_types::labels::Labels;
 
 use crate::{Change, Key, Kind, NamespacedName, Object, View, owners, pods};
 pub(crate) use object::reconcile as reconcile_object;
-pub(crate) use slices::{SERVICE_NAME, reconcile as reconcile_slices};
+pub(crate) use slices::{SERVICE_NAME, is_of_service, reconcile as reconcile_slices};
 
 /// The label that makes a Service, and what is made for it, headless.
 const HEADLESS: &str = "service.kubernetes.io/headless";

@@ -1,5 +1,7 @@
 //! The Endpoints object of a Service: ready addresses, and those that are not, by ports.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{
     EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service,
 };
@@ -7,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::wanted::{self, Family, Member, Port};
 use super::{hostname, is_ours, mirrored};
-use crate::plan::{Propagation, Write};
+use crate::events::{Note, Severity};
+use crate::plan::{Propagation, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners, pods};
 
 /// Addresses of one object, at most.
@@ -17,6 +20,8 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// The label that says who made it.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
+/// `source.component` of its events.
+const COMPONENT: &str = "endpoint-controller";
 
 /// What is to be done for the Endpoints of a Service.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
@@ -58,11 +63,21 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
         subsets: Some(subsets).filter(|subsets: &Vec<_>| !subsets.is_empty()),
     };
     size.note(&mut wanted.metadata);
-    plan.then(match known {
-        Some(_) => Write::Update(wanted.into()),
-        None => Write::Create(wanted.into()),
-    });
+    match known {
+        Some(_) => plan.then(Write::Update(wanted.into())),
+        None => plan.then_all(vec![creation(service, wanted)]),
+    }
     plan
+}
+
+fn creation(service: &Arc<Service>, wanted: Endpoints) -> Step {
+    let about = Object::Service(service.clone());
+    let name = NamespacedName::of(&service.metadata);
+    let message = format!("Failed to create endpoint for service {name}: ");
+    let failure =
+        Note::new(&about, Severity::Warning, "FailedToCreateEndpoint", message, COMPONENT);
+    let report = Report { success: Vec::new(), failure };
+    Step { write: Write::Create(wanted.into()), report: Some(report) }
 }
 
 fn is_made_here(meta: &ObjectMeta) -> bool {

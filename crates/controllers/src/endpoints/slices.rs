@@ -87,6 +87,11 @@ pub(super) fn service_of(slice: &EndpointSlice) -> Option<&str> {
     labels.get(SERVICE_NAME).map(String::as_str)
 }
 
+/// True for a slice that is made here for some Service.
+pub(crate) fn is_of_service(slice: &EndpointSlice) -> bool {
+    service_of(slice).is_some()
+}
+
 fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: Family) -> bool {
     let meta = &slice.metadata;
     let manager = meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));

@@ -40,7 +40,7 @@ use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods}
 use conditions::Goal;
 pub(crate) use conditions::{Ending, ending};
 use tally::Tally;
-pub(crate) use tracking::reconcile_untracked;
+pub(crate) use tracking::{index_text, reconcile_untracked};
 
 /// What `managedBy` calls this controller.
 const MANAGER: &str = "kubernetes.io/job-controller";
@@ -194,7 +194,7 @@ fn number(of: usize) -> i32 {
 }
 
 /// Puts the write of the status before everything else, if it changed. When only the numbers of living pods changed and there
-/// is more to do, it waits: the answers bring us here again. Not when such writes were refused.
+/// is more to do, it waits: the answers bring us here again. Not when such writes were refused or are held back.
 fn write_status(
     view: &View,
     job: &Arc<Job>,
@@ -209,7 +209,7 @@ fn write_status(
         terminating: None,
         ..status.clone()
     };
-    let is_failing = view.failure(&Object::Job(job.clone()).id()).is_some();
+    let is_failing = view.is_hindered(&Object::Job(job.clone()));
     let waits = !plan.batches.is_empty() && !is_failing && lasting(old) == lasting(&next);
     if *old == next || waits {
         return;

@@ -22,7 +22,12 @@ pub(super) fn is_tracked(meta: &ObjectMeta) -> bool {
 
 /// The completion index of a pod.
 pub(super) fn index(pod: &Pod) -> Option<u32> {
-    pod.metadata.annotations.as_ref()?.get(INDEX)?.parse().ok()
+    index_text(&pod.metadata)?.parse().ok()
+}
+
+/// The same as the pod says it.
+pub(crate) fn index_text(pod: &ObjectMeta) -> Option<&str> {
+    pod.annotations.as_ref()?.get(INDEX).map(String::as_str)
 }
 
 /// Lets a pod go.

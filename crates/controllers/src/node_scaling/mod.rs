@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   pods Unschedulable ─► would a new node take them? ─► yes, and fewer than max ─► Add
-//!      └─ it did not come to be ─► none for 5 min, then 10, 20, 30
+//!      └─ it did not come to be, or went again at once ─► none for 5 min, then 10, 20, 30
 //!   node below half used, its pods may move and have a place elsewhere ─► unneeded ──(unneeded_time)──► Remove
 //!   node not ready, and what was on it is gone or going ─────────────────► unneeded ──(unready_time)───► Remove
 //! ```
@@ -63,6 +63,8 @@ pub struct Scaling {
     /// Since when a node has not been needed.
     unneeded: BTreeMap<String, Tick>,
     backoff: Backoff,
+    /// The node that was added last, until it has stayed for a while.
+    newest: Option<(String, Tick)>,
 }
 
 /// The nodes besides the first, which stays: those that can be removed, in the order in which they came.
@@ -117,7 +119,7 @@ pub enum Standing {
 impl Scaling {
     /// Nothing was looked at yet.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, unneeded: BTreeMap::new(), backoff: Backoff::None }
+        Self { settings, unneeded: BTreeMap::new(), backoff: Backoff::None, newest: None }
     }
 
     /// What the user set.
@@ -127,6 +129,7 @@ impl Scaling {
 
     /// Looks at pods and nodes as they are.
     pub fn look(&mut self, view: &View, nodes: Nodes<'_>, now: Tick) -> Outlook {
+        self.judge_newest(nodes, now);
         let count = nodes.further.len() + 1;
         let waiting = grow::look(view, nodes);
         let mut not_helped = waiting.not_helped;
@@ -154,6 +157,7 @@ impl Scaling {
             };
             // the newest first
             if let Some(name) = nodes.further.iter().rev().find(is_due) {
+                self.newest.take_if(|(newest, _)| newest == name);
                 deed = Deed::Remove(name.clone());
             }
         }
@@ -165,9 +169,22 @@ impl Scaling {
         Outlook { deed, again_at, not_helped, nodes: standings }
     }
 
-    /// The node that was to be added is there.
-    pub fn added(&mut self) {
-        self.backoff = Backoff::None;
+    /// The node that was to be added is there. Whether that helps shows when it has stayed.
+    pub fn added(&mut self, node: &str, now: Tick) {
+        self.newest = Some((node.to_owned(), now));
+    }
+
+    /// A node that stays ends the backoff. One that is gone although nobody here removed it is as one that did not come to be: else
+    /// nodes would be added in a circle.
+    fn judge_newest(&mut self, nodes: Nodes<'_>, now: Tick) {
+        let Some((node, added_at)) = &self.newest else { return };
+        if !nodes.further.contains(node) {
+            self.backoff.failed(now);
+            self.newest = None;
+        } else if now.since(*added_at) >= backoff::FIRST {
+            self.backoff = Backoff::None;
+            self.newest = None;
+        }
     }
 
     /// The node that was to be added did not come to be: for a while no other is tried, each time for longer.

@@ -381,7 +381,10 @@ fn after_an_addition_that_failed_none_is_tried_for_longer_each_time() {
         assert_eq!(outlook.not_helped[0].1, "in backoff after failed scale-up");
         now = until;
     }
-    scaling.added();
+    scaling.added("n2", at(now));
+    let further = ["n2".to_owned()];
+    let there = Nodes { first: "n1", further: &further };
+    scaling.look(&View::new(), there, at(now + 300));
     scaling.not_added(at(now));
     assert!(matches!(case.look(&mut scaling, at(now + 300)).deed, Deed::Add(_)), "the first again");
     scaling.not_added(at(now + 300));
@@ -433,4 +436,21 @@ fn a_budget_and_a_volume_keep_a_node() {
     .unwrap();
     case.view.apply(Object::from(volume));
     assert_eq!(case.standing(), "stays: volume pv-1 is on it");
+}
+
+/// It was added again at once, as often as somebody took it away.
+#[test]
+fn a_node_that_goes_as_soon_as_it_is_there_is_added_ever_more_rarely() {
+    let mut case = Case::new(&["n1"]);
+    case.pod(pod("there", Some("n1"), "3"));
+    case.pod(pod("new", None, "3"));
+    let mut scaling = Scaling::new(Settings::between(1, 5));
+    let mut added = Vec::new();
+    for second in 0..2 * 3600 {
+        if matches!(case.look(&mut scaling, at(second)).deed, Deed::Add(_)) {
+            scaling.added("n2", at(second));
+            added.push(second);
+        }
+    }
+    assert_eq!(added, [0, 301, 902, 2103, 3904, 5705]);
 }

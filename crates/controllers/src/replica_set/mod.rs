@@ -27,7 +27,7 @@ use crate::avoidance::{self, Avoided};
 use crate::events::{Note, Severity};
 use crate::plan::{Propagation, Report, Step, Write};
 use crate::view::{Member, Standing};
-use crate::{Change, Key, Kind, Object, ObjectId, Plan, View, names, owners, pods, refused};
+use crate::{Change, Key, Kind, Object, ObjectId, Plan, View, names, owners, pods};
 pub(crate) use claim::{Claim, claim, claim_pods};
 use replicas::Replicas;
 pub(crate) use status::REPLICA_FAILURE;
@@ -113,7 +113,7 @@ pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
     let active: Vec<&Member> = of_standing(Standing::Active).copied().collect();
     let is_kept = !owners::is_terminating(&rs.metadata);
     if is_kept {
-        manage(view, &set, &claimed, &active, now, &mut plan);
+        manage(view, &set, &active, now, &mut plan);
     }
     let terminating = of_standing(Standing::Terminating).count();
     status::update(view, &set, &active, terminating, now, &mut plan);
@@ -121,24 +121,12 @@ pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
 }
 
 /// Creates what is missing, deletes what is too many.
-fn manage(
-    view: &View,
-    set: &Replicas,
-    claimed: &[&Member],
-    active: &[&Member],
-    now: Tick,
-    plan: &mut Plan,
-) {
+fn manage(view: &View, set: &Replicas, active: &[&Member], now: Tick, plan: &mut Plan) {
     if !plan.batches.is_empty() {
         return; // pods are being adopted or let go: count them first
     }
     let wanted = usize::try_from(wanted(&set.rs)).unwrap_or(0);
     if active.len() < wanted {
-        let held = refused::held_until(claimed.iter().map(|member| &member.pod));
-        if let Some(end) = held.filter(|end| *end > now) {
-            plan.look_again(end);
-            return;
-        }
         create(view, set, (wanted - active.len()).min(BURST), now, plan);
     } else if active.len() > wanted {
         let count = (active.len() - wanted).min(BURST);

@@ -14,7 +14,7 @@ use crate::{Plan, View, Write};
 pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// Adds the write of the status if it changed. Not while pods are being created or deleted: their answers bring us here
-/// again. But when such writes were refused, the status goes first, so that it tells why even if they are refused again.
+/// again. But when such writes were refused or are held back, the status goes first, so that it tells why even if they are again.
 pub(super) fn update(
     view: &View,
     set: &Replicas,
@@ -27,7 +27,7 @@ pub(super) fn update(
     if let Some(at) = available_from {
         plan.look_again(at);
     }
-    let is_failing = view.failure(&set.about.id()).is_some();
+    let is_failing = view.is_hindered(&set.about);
     let updated = set.with_status(status);
     if updated == set.about || (!plan.batches.is_empty() && !is_failing) {
         return;

@@ -58,7 +58,7 @@ pub(super) fn count(
 }
 
 /// Adds the write of the status if it changed: before all else when the revisions changed, for what is current must be known
-/// when the template changes again, and when writes were refused; else not while pods are being made or deleted, whose answers
+/// when the template changes again, and when writes were refused or are held back; else not while pods are being made or deleted, whose answers
 /// bring us here again.
 pub(super) fn update(
     view: &View,
@@ -74,7 +74,7 @@ pub(super) fn update(
         (status.current_revision.clone(), status.update_revision.clone())
     };
     let is_news = before.map(revisions) != Some(revisions(status));
-    let is_failing = view.failure(&Object::StatefulSet(set.clone()).id()).is_some();
+    let is_failing = view.is_hindered(&Object::StatefulSet(set.clone()));
     if plan.batches.is_empty() || is_news || is_failing {
         let mut updated = set.as_ref().clone();
         updated.status = Some(status.clone());

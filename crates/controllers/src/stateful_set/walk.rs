@@ -15,9 +15,10 @@ use super::member::{Member, Standing};
 use super::rolling::{self, Strategy};
 use super::{COMPONENT, deeds, identity, make};
 use crate::avoidance;
-use crate::events::{Note, Severity};
+use crate::creation_brake::{self, CreationPause, CreationSeries};
+use crate::events::{About, Note, Severity};
 use crate::plan::{Part, Step, Write};
-use crate::{NamespacedName, Object, Plan, View, owners, pods, refused, revisions};
+use crate::{NamespacedName, Object, Plan, View, owners, pods, revisions};
 
 /// Pods made, and pods deleted, at most in one go, as of ReplicaSets and Jobs.
 const BURST: usize = 500;
@@ -61,6 +62,8 @@ pub(super) struct Walk<'a> {
     creations: Vec<Step>,
     notes: Vec<Note>,
     again_at: Option<Tick>,
+    /// Pods that have ended and stay where they are for a while.
+    waiting: Vec<(CreationSeries, CreationPause)>,
 }
 
 impl<'a> Walk<'a> {
@@ -88,6 +91,7 @@ impl<'a> Walk<'a> {
             creations: Vec::new(),
             notes: Vec::new(),
             again_at: None,
+            waiting: Vec::new(),
         }
     }
 
@@ -143,6 +147,10 @@ impl<'a> Walk<'a> {
         plan.notes.extend(self.notes);
         if let Some(at) = self.again_at {
             plan.look_again(at);
+        }
+        for (series, pause) in self.waiting {
+            let about = About::of(&Object::StatefulSet(self.set.clone()));
+            creation_brake::announce(series, pause, Some(about), COMPONENT, plan, self.now);
         }
     }
 
@@ -232,9 +240,9 @@ impl<'a> Walk<'a> {
     }
 
     fn recreate(&mut self, pod: &Arc<Pod>) {
-        let held = refused::held_until(std::iter::once(pod)).filter(|end| *end > self.now);
-        if let Some(end) = held {
-            self.again_at = Some(self.again_at.map_or(end, |before| before.min(end)));
+        let object = Object::Pod(pod.clone());
+        if let Some(pause) = creation_brake::pause_for(self.view, &object, self.now) {
+            self.waiting.push((CreationSeries::of_object(&object), pause));
             return;
         }
         let set = NamespacedName::of(&self.set.metadata);

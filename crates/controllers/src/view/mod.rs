@@ -4,8 +4,8 @@
 //! ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows which keys are affected.
 
 mod covered;
-mod daemon_failures;
 mod doubts;
+mod early_ends;
 mod finished;
 mod heartbeats;
 mod index;
@@ -32,10 +32,10 @@ use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::cluster::{Attempt, Attempts, Cluster, Requests};
+use crate::creation_brake::CreationLedger;
 use crate::node_lifecycle::{Settings, Zones};
-use crate::{Change, Kind, NamespacedName, Object, ObjectId, owners, pods};
+use crate::{Change, Kind, NamespacedName, Object, ObjectId, failed_pods, owners, pods};
 use covered::Covered;
-use daemon_failures::DaemonFailures;
 pub use doubts::Doubt;
 use doubts::Doubts;
 use heartbeats::Heartbeats;
@@ -61,7 +61,7 @@ pub struct View {
     lost_nodes: BTreeMap<String, Tick>,
     heartbeats: Heartbeats,
     zones: Zones,
-    daemon_failures: DaemonFailures,
+    creations: CreationLedger,
     schedule_changes: ScheduleChanges,
     node_settings: Settings,
     now: Tick,
@@ -124,7 +124,7 @@ impl View {
             .filter(|id| !listed.contains(id))
             .collect();
         let mut reset = Reset::default();
-        for object in objects {
+        for object in in_order_of_ends(objects) {
             reset.changes.extend(self.apply(object));
         }
         for id in missing {
@@ -173,6 +173,7 @@ impl View {
         self.note_nodes(&object, Presence::Present);
         self.heartbeats.seen(before.as_ref(), &object, self.now);
         self.schedule_changes.seen(before.as_ref(), &object, self.now);
+        self.note_creations(before.as_ref(), Some(&object));
         Some(Change { id, before, after: Some(object) })
     }
 
@@ -225,9 +226,9 @@ impl View {
         self.index.retire_name(id, &before);
         self.note_nodes(&before, Presence::Removed);
         self.heartbeats.gone(id);
-        self.daemon_failures.gone(&before, self.now);
         self.schedule_changes.gone(&before);
         self.own.forget(id, before.uid());
+        self.note_creations(Some(&before), None);
         self.failures.remove(id);
         self.doubts.resolved(id);
         Some(Change { id: id.clone(), before: Some(before), after: None })
@@ -377,11 +378,6 @@ impl View {
         self.heartbeats.heard_at(node)
     }
 
-    /// Until when a DaemonSet leaves a failed pod on a node alone, because pods before it failed there.
-    pub(crate) fn daemon_held_until(&self, set_uid: &str, node: &str) -> Option<Tick> {
-        self.daemon_failures.held_until(set_uid, node, self.now)
-    }
-
     /// When the schedule of a CronJob, or its time zone, was last seen to change.
     pub(crate) fn schedule_changed_at(&self, cron_uid: &str) -> Option<Tick> {
         self.schedule_changes.last(cron_uid)
@@ -445,6 +441,20 @@ impl View {
             _ => None,
         })
     }
+}
+
+/// Pods that have failed first, in the order in which they ended: how long the next ones wait follows from that order.
+fn in_order_of_ends(objects: Vec<Object>) -> impl Iterator<Item = Object> {
+    let failed_at = |object: &Object| match object {
+        Object::Pod(pod) if pods::phase(pod.as_ref()) == "Failed" => {
+            Some(failed_pods::finished_at(pod))
+        }
+        _ => None,
+    };
+    let (mut failed, others): (Vec<_>, Vec<_>) =
+        objects.into_iter().partition(|object| failed_at(object).is_some());
+    failed.sort_by_key(failed_at);
+    failed.into_iter().chain(others)
 }
 
 /// Whether an object came (or changed), or went.

@@ -52,6 +52,7 @@ impl View {
         match &outcome {
             Outcome::Stored(object) => {
                 self.doubts.resolved(&object.id());
+                self.note_created(step, object);
                 settled.place = self.place_of(object);
                 match settled.place {
                     Place::Newest => settled.changes = self.stored(object),

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, View};
+use rekindle_controllers::{Key, Kind, Object, View};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -335,6 +335,65 @@ fn a_job_that_says_it_is_for_a_time_before_the_cron_job_is_not_believed() {
     let said =
         format!("UnexpectedJob: Saw a job that the controller did not create or forgot: {name}");
     assert!(told(&world, &said) > 0);
+}
+
+/// A restore or a migration brings `lastScheduleTime` along. The Job for the last missed time was not believed, so that the time was
+/// never served: 409 Jobs in ten seconds, and two at once under `Forbid`.
+#[test]
+fn a_last_time_from_before_its_creation_makes_one_job_for_the_last_missed_time() {
+    for (policy, limit) in [("Allow", 0), ("Forbid", 0), ("Forbid", 3), ("Replace", 0)] {
+        let spec = json!({"concurrencyPolicy": policy, "successfulJobsHistoryLimit": limit});
+        let mut world = start("2026-11-21T16:30:10Z", "*/10 * * * *", spec);
+        world.api.change(&id(Kind::CronJob, "report"), |cron| {
+            cron["status"] = json!({"lastScheduleTime": "2026-11-21T14:00:00Z"});
+        });
+        world.settle();
+        assert_eq!(times(&world), ["2026-11-21T16:30:00Z"], "{policy}");
+        assert_eq!(status(&world).active.map(|active| active.len()), Some(1), "{policy}");
+        for _ in 0..20 {
+            world.advance(TickDuration::from_secs(1));
+            end(&mut world, "Complete");
+        }
+        let last = Tick::from(&status(&world).last_schedule_time.unwrap());
+        assert_eq!(last, at("2026-11-21T16:30:00Z"), "{policy}");
+        let made = "SuccessfulCreate: Created job";
+        assert_eq!(told(&world, made), 1, "{policy}: {:?}", world.said());
+        assert_eq!(told(&world, "UnexpectedJob"), 0, "{policy}");
+        world.advance(MINUTE.saturating_mul(10));
+        assert_eq!(told(&world, made), 2, "{policy}: the next time comes");
+    }
+}
+
+#[test]
+fn a_job_that_is_deleted_before_the_next_look_has_served_its_time() {
+    let mut world = start("2026-11-21T16:30:10Z", "*/5 * * * *", json!({}));
+    world.api.now = at("2026-11-21T16:35:00Z");
+    let key = Key::CronJob(id(Kind::CronJob, "report").name);
+    world.work(&key, |_| Answer::Arrives);
+    let name = jobs(&world)[0].metadata.name.clone().unwrap();
+    world.api.user_deletes(&id(Kind::Job, &name), Propagation::Background);
+    while world.watch_next(Kind::Job) {}
+    world.advance(MINUTE);
+    assert_eq!(told(&world, "SuccessfulCreate: Created job"), 1, "{:?}", world.said());
+}
+
+#[test]
+fn a_job_for_a_time_to_come_does_not_serve_it() {
+    let mut world = start("2026-11-21T16:30:10Z", "*/5 * * * *", json!({}));
+    let uid = read(&world).metadata.uid.clone();
+    let later = at("2027-01-01T00:00:00Z");
+    let name = format!("report-{}", later.as_micros() / 60_000_000);
+    world.create(json!({"kind": "Job", "metadata": {"name": name,
+        "annotations": {"batch.kubernetes.io/cronjob-scheduled-timestamp": "2027-01-01T00:00:00Z"},
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "report", "uid": uid,
+            "controller": true}]},
+        "spec": {"suspend": true, "selector": {"matchLabels": {"app": "later"}}, "template": {
+            "metadata": {"labels": {"app": "later"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}]}}}}));
+    world.settle();
+    assert_eq!(status(&world).last_schedule_time, None);
+    world.advance(MINUTE.saturating_mul(5));
+    assert_eq!(jobs(&world).len(), 2, "the schedule goes on");
 }
 
 #[test]

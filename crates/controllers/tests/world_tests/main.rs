@@ -6,6 +6,7 @@ mod api;
 mod avoided_nodes;
 mod build;
 mod chance;
+mod creation_brake;
 mod cron_job;
 mod daemon_set;
 mod deployment;

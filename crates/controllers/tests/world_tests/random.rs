@@ -133,12 +133,12 @@ impl World {
         (!pods.is_empty()).then(|| pods[usize::from(n) % pods.len()].clone())
     }
 
-    /// The faults are over.
+    /// The faults are over, and so are the pauses after what they did (10 minutes at most).
     pub(crate) fn heal(&mut self) {
         for kind in Kind::ALL {
             self.relist(kind, 0);
         }
-        self.advance(TickDuration::from_secs(60));
+        self.advance(TickDuration::from_secs(1_200));
         self.converge();
         self.assert_view_is_true();
     }

@@ -81,7 +81,7 @@ fn a_name_is_not_given_again_at_once() {
         let pod = world.api.ids(Kind::Pod, "shop")[0].clone();
         world.api.user_deletes(&pod, Propagation::Default);
         assert!(names.insert(pod.name.name.clone()), "{pod} came twice");
-        world.settle();
+        world.advance(TickDuration::from_secs(60));
     }
 }
 
@@ -92,6 +92,7 @@ fn a_failed_pod_is_replaced_and_left_to_be_looked_at() {
     world.converge();
     let failed = world.api.ids(Kind::Pod, "shop")[0].clone();
     world.api.change(&failed, |pod| pod["status"]["phase"] = json!("Failed"));
+    world.advance(TickDuration::from_secs(11));
     world.converge();
     assert_eq!(world.api.pods().len(), 3);
     assert_eq!(status(&world, "web").replicas, 2);

@@ -336,7 +336,7 @@ fn while_a_pod_is_refused_the_others_are_mended_and_counted() {
     assert_eq!((refused.ready_replicas, refused.observed_generation), (Some(3), Some(2)));
     world.set_ready(&id(Kind::Pod, "web-1"), "False");
     world.api.change(&id(Kind::Pod, "web-2"), |pod| pod["status"]["phase"] = json!("Failed"));
-    world.advance(TickDuration::from_secs(1));
+    world.advance(TickDuration::from_secs(11));
     assert_eq!(shown(&world), "web-0:one web-1:one! web-2:one-");
     assert_eq!(status(&world).ready_replicas, Some(1));
 }
@@ -361,6 +361,7 @@ fn a_failed_pod_is_made_again_under_its_name_with_its_claim() {
     world.converge();
     let claim = world.api.objects[&id(Kind::PersistentVolumeClaim, "data-web-1")].uid().to_owned();
     world.api.change(&id(Kind::Pod, "web-1"), |pod| pod["status"]["phase"] = json!("Failed"));
+    world.advance(TickDuration::from_secs(11));
     world.converge();
     assert_eq!(shown(&world), "web-0:one web-1:one");
     assert!(world.said().contains(

@@ -1,0 +1,144 @@
+//! Tells the brake on creations which objects came, ended early, or are asked for in another way (`creation_brake`).
+
+use k8s_openapi::api::core::v1::ReplicationControllerSpec;
+use rekindle_types::Tick;
+
+use super::View;
+use crate::creation_brake::{CreationLedger, CreationSeries, EarlyEnd, counts, early_end};
+use crate::plan::Step;
+use crate::vacancy::{self, Vacancy};
+use crate::{Object, daemon_set, failed_pods, job, owners, pods};
+
+impl View {
+    /// What is remembered of creations.
+    pub(crate) fn creation_ledger(&self) -> &CreationLedger {
+        &self.creations
+    }
+
+    /// The user was told that creations of these series are held back (`Plan::paused`).
+    pub fn creation_pauses_told(&mut self, series: &[CreationSeries]) {
+        series.iter().for_each(|series| self.creations.told(series));
+    }
+
+    /// True when writes for the object were refused, or creations for it are held back: its status tells how things stand, and does
+    /// not wait for answers that do not come.
+    pub(crate) fn is_hindered(&self, object: &Object) -> bool {
+        self.failure(&object.id()).is_some() || self.creations.is_any_paused(object.uid(), self.now)
+    }
+
+    /// An object changed, came or went.
+    pub(super) fn note_creations(&mut self, before: Option<&Object>, after: Option<&Object>) {
+        match (before, after) {
+            (Some(before), Some(after)) if before.uid() == after.uid() => {
+                if self.creations.knows(after.uid()) && asks_anew(before, after) {
+                    self.creations.forget(after.uid());
+                }
+                let is_kept = counts(after) && is_in_same_place(before, after);
+                if counts(before) && !is_kept {
+                    self.ended_early(before, Some(after));
+                }
+                if counts(after) && !(is_kept && counts(before)) {
+                    self.joined(after);
+                }
+            }
+            (before, after) => {
+                if let Some(gone) = before {
+                    self.creations.forget(gone.uid());
+                    if counts(gone) {
+                        self.ended_early(gone, None);
+                    }
+                }
+                match after {
+                    Some(new) if counts(new) => self.joined(new),
+                    Some(new) => self.found_failed(new),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// A creation was answered with this object.
+    pub(super) fn note_created(&mut self, step: &Step, object: &Object) {
+        let Some(series) = CreationSeries::of_step(step) else { return };
+        if series.is_counted_by_creations() {
+            self.creations.created(series, self.now);
+        } else if CreationSeries::of_object(object) != series {
+            // what was asked for is not what is there: its owner will not know it
+            self.creations.joined(&series, object.uid(), |_| true);
+            self.creations.ended(series, object.uid(), EarlyEnd::Lost, self.now);
+        }
+    }
+
+    fn joined(&mut self, object: &Object) {
+        let owner = owners::controller_of(object.meta());
+        if owner.is_some_and(|owner| self.creations.knows(&owner.uid)) {
+            let born = born(object);
+            let series = CreationSeries::of_object(object);
+            self.creations.joined(&series, object.uid(), |last| born >= last);
+        }
+    }
+
+    /// A pod that had failed before it was seen at all: the controllers have started anew since.
+    fn found_failed(&mut self, object: &Object) {
+        let Object::Pod(pod) = object else { return };
+        if pods::phase(pod.as_ref()) != "Failed" || owners::is_terminating(&pod.metadata) {
+            return;
+        }
+        let at = failed_pods::finished_at(pod).min(self.now);
+        let Some(end) = early_end(object, Some(object), at) else { return };
+        let (born, series) = (born(object), CreationSeries::of_object(object));
+        self.creations.joined(&series, object.uid(), |last| born > last);
+        self.creations.ended(series, object.uid(), end, at);
+    }
+
+    fn ended_early(&mut self, before: &Object, after: Option<&Object>) {
+        let Some(end) = early_end(before, after, self.now) else { return };
+        let owner = owners::controller_of(before.meta());
+        let Some(owner) = owner.and_then(|owner| self.by_uid(&owner.uid)) else { return };
+        let vacancy = Vacancy {
+            pod_name: before.meta().name.as_deref().unwrap_or_default(),
+            node_name: match before {
+                Object::Pod(pod) => daemon_set::target(pod.as_ref()),
+                _ => None,
+            },
+        };
+        // one that has another place now leaves its own empty
+        let has_moved = after.is_some_and(counts);
+        if has_moved || vacancy::is_to_be_filled(self, owner, vacancy) {
+            let series = CreationSeries::of_object(before);
+            self.creations.ended(series, before.uid(), end, self.now);
+        }
+    }
+}
+
+fn born(object: &Object) -> Tick {
+    object.meta().creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
+}
+
+/// True when both have the same owner and, in a Job, the same index.
+fn is_in_same_place(one: &Object, other: &Object) -> bool {
+    let place = |object| {
+        let meta = Object::meta(object);
+        (owners::controller_of(meta).map(|owner| &owner.uid), job::index_text(meta))
+    };
+    place(one) == place(other)
+}
+
+/// True when an owner wants other objects than before. How many it wants makes no difference.
+fn asks_anew(before: &Object, after: &Object) -> bool {
+    match (before, after) {
+        (Object::ReplicaSet(a), Object::ReplicaSet(b)) => a.spec.template != b.spec.template,
+        (Object::StatefulSet(a), Object::StatefulSet(b)) => a.spec.template != b.spec.template,
+        (Object::DaemonSet(a), Object::DaemonSet(b)) => a.spec.template != b.spec.template,
+        (Object::Deployment(a), Object::Deployment(b)) => a.spec.template != b.spec.template,
+        (Object::ReplicationController(a), Object::ReplicationController(b)) => {
+            let template = |spec: &Option<ReplicationControllerSpec>| {
+                spec.as_ref().and_then(|spec| spec.template.clone())
+            };
+            template(&a.spec) != template(&b.spec)
+        }
+        (Object::CronJob(a), Object::CronJob(b)) => a.spec != b.spec,
+        (Object::Service(a), Object::Service(b)) => a.spec != b.spec,
+        _ => false,
+    }
+}
