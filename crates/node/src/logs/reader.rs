@@ -55,7 +55,7 @@ pub(super) struct Reader {
     current: Option<OpenLog>,
     /// Bytes of it that were read, or passed by.
     offset: u64,
-    /// Files to be read after the current one, oldest first. While there are some, nothing more is written to the current one.
+    /// Files to be read after the current one, oldest first, looked for at each turn of a file. While there are some, nothing more is written to the current one.
     later: VecDeque<OpenLog>,
     /// The beginning of a record that is not complete yet.
     rest: Vec<u8>,
@@ -173,6 +173,7 @@ impl Reader {
             self.rest.clear();
             self.current = Some(next);
             self.offset = 0;
+            self.look_ahead()?;
             return Ok(true);
         }
         let Some(current) = &mut self.current else {
@@ -201,6 +202,16 @@ impl Reader {
             None => {}
         }
         Ok(!self.later.is_empty())
+    }
+
+    /// Opens what has been written since the last look, so that it cannot be removed before its turn.
+    fn look_ahead(&mut self) -> io::Result<()> {
+        let last = self.later.back().or(self.current.as_ref()).map(|log| log.identity);
+        let files = open_all(&self.folder, self.attempt)?;
+        if let Some(at) = files.iter().position(|log| Some(log.identity) == last) {
+            self.later.extend(files.into_iter().skip(at + 1));
+        }
+        Ok(())
     }
 
     /// Records are missing after those that were read.

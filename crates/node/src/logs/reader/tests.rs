@@ -86,6 +86,24 @@ fn files_that_are_gone_before_their_turn_are_read_all_the_same() {
 }
 
 #[test]
+fn a_reader_that_is_slow_loses_nothing_while_it_keeps_as_many_files_behind_as_there_are() {
+    let writer = backlog();
+    let mut reader = writer.reader(None);
+    assert_eq!(next(&mut reader), "a\n");
+    for line in ["d", "e"] {
+        writer.rotate();
+        writer.write(line);
+    }
+    // the turn of the next file shows what came since
+    assert_eq!(next(&mut reader), "b\n");
+    for line in ["f", "g"] {
+        writer.rotate();
+        writer.write(line);
+    }
+    assert_eq!(rest(&mut reader), "c\nd\ne\nf\ng\n");
+}
+
+#[test]
 fn what_was_written_between_the_last_read_and_the_rotation_is_read() {
     let writer = backlog();
     let mut reader = writer.reader(None);
