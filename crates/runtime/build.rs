@@ -1,6 +1,8 @@
-//! Builds the programs that the one binary carries, small and static, and hands their paths on: the shim, and the app of the demo image.
+//! Builds the programs that the one binary carries, small and static, and hands their paths on: the
+//! shim, and the app of the demo image.
 //!
-//! A nested cargo with its own target folder: they want another profile and other flags than the rest.
+//! A nested cargo with its own target folder: they want another profile and other flags than the
+//! rest.
 #![allow(clippy::disallowed_methods, reason = "starting a compiler is what it is for")]
 
 use std::path::{Path, PathBuf};
@@ -31,7 +33,8 @@ fn build(source: &Path, program: &str, target_dir: &Path, target: &str) {
     let mut cargo = Command::new(var("CARGO"));
     cargo
         .args(["build", "--locked", "--profile", "small", "--bin", program])
-        // With a target, the flags below are not for build scripts and procedural macros, which cannot be static.
+        // With a target, the flags below are not for build scripts and procedural macros, which
+        // cannot be static.
         .args(["--target", target])
         .arg("--manifest-path")
         .arg(source.join("Cargo.toml"))

@@ -1,5 +1,5 @@
-//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask sim`, `cargo xtask vm`,
-//! `cargo xtask words`.
+//! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo
+//! xtask sim`, `cargo xtask vm`, `cargo xtask words`.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
@@ -19,7 +19,8 @@ use clap::Parser;
 enum Task {
     /// Fetch the test tools when missing, build, and run every test
     Test,
-    /// What CI runs: format, lints, licences and bans, then every test, 300 seeds of `sim`, and `vm` where qemu is installed
+    /// What CI runs: format, lints, licences and bans, then every test, 300 seeds of `sim`, and
+    /// `vm` where qemu is installed
     Ci,
     /// Boot a small virtual machine that has cgroup version 2 only, and run the examples in it
     Vm {
@@ -27,7 +28,8 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         binary: Option<PathBuf>,
     },
-    /// Play the simulator's campaigns on all cores, and show the first that breaks a promise; docs/sim-campaigns.md
+    /// Play the simulator's campaigns on all cores, and show the first that breaks a promise;
+    /// docs/sim-campaigns.md
     Sim {
         /// From the first to the one before the last, such as 1..10000; from one on (1..); or one
         #[arg(long, value_name = "A..B", default_value = "1..1000")]
@@ -62,7 +64,8 @@ fn main() -> anyhow::Result<()> {
             // it prints how many of them it plays in a minute
             sim("1..301", None)?;
             if tools::has_qemu() {
-                // what the tests have just built: another build would take longer than everything else
+                // what the tests have just built: another build would take longer than everything
+                // else
                 vm::smoke(Some(tools::target_dir().join("debug/rekindle")))
             } else {
                 eprintln!("cgroup version 2 is not tried: {} is not installed", tools::QEMU);
@@ -81,7 +84,8 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Plays seeds with every assertion, and code that is optimised a little: in a debug build there are not a tenth as many in a minute.
+/// Plays seeds with every assertion, and code that is optimised a little: in a debug build there
+/// are not a tenth as many in a minute.
 fn sim(seeds: &str, time: Option<&str>) -> anyhow::Result<()> {
     run(cargo_command()
         .args(["run", "--profile", "campaigns", "--quiet", "--locked"])
@@ -93,9 +97,9 @@ fn test() -> anyhow::Result<()> {
     let kubectl = tools::kubectl()?;
     let registry = tools::registry()?;
     tools::debian_packages()?;
-    // It builds the binary that the black-box tests drive, too, and all of it before the first test runs. To build that alone
-    // first would be to build half of the workspace twice: a few dependencies have further features in tests. A run is long: it tells
-    // of all that fails.
+    // It builds the binary that the black-box tests drive, too, and all of it before the first test
+    // runs. To build that alone first would be to build half of the workspace twice: a few
+    // dependencies have further features in tests. A run is long: it tells of all that fails.
     run(cargo_command()
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .env("REKINDLE_TEST_KUBECTL", kubectl)
@@ -106,8 +110,9 @@ fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {
     run(cargo_command().args(args))
 }
 
-/// Cargo, as a user would call it. The variables that cargo sets for this program are taken away: build scripts look at some of them
-/// (ring's at `CARGO_PKG_NAME`), and would run again, with all that depends on them, at each change between here and a shell.
+/// Cargo, as a user would call it. The variables that cargo sets for this program are taken away:
+/// build scripts look at some of them (ring's at `CARGO_PKG_NAME`), and would run again, with all
+/// that depends on them, at each change between here and a shell.
 fn cargo_command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {

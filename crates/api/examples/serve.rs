@@ -1,4 +1,5 @@
-//! Serves the API from memory, for trying kubectl against it: `cargo run -p rekindle-api --example serve -- <kubeconfig> [port]`.
+//! Serves the API from memory, for trying kubectl against it: `cargo run -p rekindle-api --example
+//! serve -- <kubeconfig> [port]`.
 #![allow(clippy::disallowed_methods, reason = "a driver: it owns threads, clock and files")]
 
 use std::path::PathBuf;

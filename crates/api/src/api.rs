@@ -41,14 +41,16 @@ impl Api {
         Self { shared: Arc::new(Shared::new(parts, None)), discovery: Arc::default() }
     }
 
-    /// The same with tokens for service accounts, signed with this key. Without it nobody gets one, and none is known.
+    /// The same with tokens for service accounts, signed with this key. Without it nobody gets one,
+    /// and none is known.
     pub fn with_tokens(parts: ApiParts, key: TokenKey) -> Self {
         Self { shared: Arc::new(Shared::new(parts, Some(key))), discovery: Arc::default() }
     }
 
-    /// Makes what every cluster has and this one lacks: the namespaces default, kube-system, kube-public and
-    /// kube-node-lease, each with its default ServiceAccount and its kube-root-ca.crt; the roles and bindings that
-    /// users expect; the system's priority classes; the storage class local-path.
+    /// Makes what every cluster has and this one lacks: the namespaces default, kube-system,
+    /// kube-public and kube-node-lease, each with its default ServiceAccount and its
+    /// kube-root-ca.crt; the roles and bindings that users expect; the system's priority classes;
+    /// the storage class local-path.
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
@@ -60,8 +62,8 @@ impl Api {
         Ok(pending)
     }
 
-    /// Brings the rules of aggregated cluster roles to what the roles that they are made of say now. Called whenever a
-    /// cluster role has changed; what it writes is such a change, too.
+    /// Brings the rules of aggregated cluster roles to what the roles that they are made of say
+    /// now. Called whenever a cluster role has changed; what it writes is such a change, too.
     ///
     /// # Errors
     /// When the store refuses; the next change of a cluster role is another chance.
@@ -95,8 +97,8 @@ impl Api {
         self.route(request).unwrap_or_else(|error| Outcome::Answer(error.into()))
     }
 
-    /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when what it returned is durable; when
-    /// that fails, [`Api::reread_expiry`].
+    /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when
+    /// what it returned is durable; when that fails, [`Api::reread_expiry`].
     ///
     /// # Errors
     /// When the store refuses; what is left is due at once.
@@ -114,26 +116,26 @@ impl Api {
         self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When [`Api::prune`] has something to do; none when there is no Event. A new Event never lives shorter than those
-    /// before it, so nobody needs to be woken for it.
+    /// When [`Api::prune`] has something to do; none when there is no Event. A new Event never
+    /// lives shorter than those before it, so nobody needs to be woken for it.
     pub fn next_expiry(&self) -> Option<Tick> {
         self.expiry().next()
     }
 
-    /// How long pods that are created from now on stay on a node that is not ready or not reachable, where they do not say so
-    /// themselves; 300 s otherwise.
+    /// How long pods that are created from now on stay on a node that is not ready or not
+    /// reachable, where they do not say so themselves; 300 s otherwise.
     pub fn set_default_toleration_seconds(&self, seconds: u32) {
         self.shared.set_toleration_seconds(seconds.into());
     }
 
-    /// How long tokens of service accounts that are asked for from now on are good at most, in seconds; a year otherwise. Who asks for
-    /// more gets a shorter token, and a warning.
+    /// How long tokens of service accounts that are asked for from now on are good at most, in
+    /// seconds; a year otherwise. Who asks for more gets a shorter token, and a warning.
     pub fn set_token_seconds_max(&self, seconds: u32) {
         self.shared.set_token_seconds_max(seconds.into());
     }
 
-    /// What Pod Security admission asks for where namespaces do not say, and what is exempt from it. To be called before the first
-    /// request, once: later calls change nothing.
+    /// What Pod Security admission asks for where namespaces do not say, and what is exempt from
+    /// it. To be called before the first request, once: later calls change nothing.
     pub fn configure_pod_security(&self, configuration: PodSecurityConfiguration) {
         self.shared.pod_security.configure(configuration);
     }
@@ -143,7 +145,8 @@ impl Api {
         self.shared.pod_security.write_figures(text);
     }
 
-    /// From now on no leader's write is taken (`terms`): what ends with the engine must not be made again by controllers elsewhere.
+    /// From now on no leader's write is taken (`terms`): what ends with the engine must not be made
+    /// again by controllers elsewhere.
     pub fn close_to_leaders(&self) {
         self.shared.terms.close();
     }
@@ -167,7 +170,8 @@ impl Api {
         self.shared.read(entry, stored)
     }
 
-    /// Remembers at least so many objects as they are behind their text, 64 unless told. For who reads all objects in this process.
+    /// Remembers at least so many objects as they are behind their text, 64 unless told. For who
+    /// reads all objects in this process.
     pub fn set_remembered(&self, objects: usize) {
         self.shared.decoded.set_remembered(objects);
     }
@@ -182,7 +186,8 @@ impl Api {
         &self.shared.registry
     }
 
-    /// Refuses what `who` may not do. It needs no body, so a front asks before it reads one; [`Api::handle`] decides again.
+    /// Refuses what `who` may not do. It needs no body, so a front asks before it reads one;
+    /// [`Api::handle`] decides again.
     ///
     /// # Errors
     /// 401 without an identity, 403 without the right, 400 when the query cannot be read.
@@ -221,7 +226,8 @@ impl Api {
     ) -> Result<(), ApiError> {
         let verb_name =
             verb.map_or_else(|| method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
-        // A selection by name counts as naming the object, so that rules with resourceNames allow it, as upstream.
+        // A selection by name counts as naming the object, so that rules with resourceNames allow
+        // it, as upstream.
         let selected = selected_name(verb, options);
         let is_namespace = path.group.is_empty() && path.resource == "namespaces";
         let what = Attributes::Resource {
@@ -261,7 +267,8 @@ impl Api {
     }
 }
 
-/// The name that a list, watch or deletion of many asks for by field selector; empty when it asks for none.
+/// The name that a list, watch or deletion of many asks for by field selector; empty when it asks
+/// for none.
 fn selected_name(verb: Option<Verb>, options: &Options) -> String {
     let many = matches!(verb, Some(Verb::List | Verb::Watch | Verb::DeleteCollection));
     if !many || options.field_selector.is_empty() {

@@ -1,8 +1,10 @@
 //! Who may do what, by the roles and bindings that are stored.
 //!
-//! The index of them follows the store's own watches: it takes what has changed when somebody is decided about whom it
-//! concerns. So a write costs nothing more, a decision reads no list, and members of `system:masters`, which all parts of the
-//! engine are, are decided about without a look at it. What the role of node agents gives is narrowed to their own (`node_rights`). What a client was told is durable is seen by its next request.
+//! The index of them follows the store's own watches: it takes what has changed when somebody is
+//! decided about whom it concerns. So a write costs nothing more, a decision reads no list, and
+//! members of `system:masters`, which all parts of the engine are, are decided about without a look
+//! at it. What the role of node agents gives is narrowed to their own (`node_rights`). What a
+//! client was told is durable is seen by its next request.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

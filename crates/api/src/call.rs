@@ -40,8 +40,8 @@ pub(crate) enum Part {
     EphemeralContainers,
 }
 
-/// How often a read-modify-write is tried again when somebody else writes in between. Each attempt reads the newest state, so
-/// only a storm of writes to one object gets near it.
+/// How often a read-modify-write is tried again when somebody else writes in between. Each attempt
+/// reads the newest state, so only a storm of writes to one object gets near it.
 pub(crate) const ATTEMPTS_MAX: usize = 64;
 
 impl<'a> Call<'a> {
@@ -70,7 +70,8 @@ impl<'a> Call<'a> {
         self.api.store.get(&self.key()).ok_or_else(|| self.not_found())
     }
 
-    /// The object that the path names, with writes that are still on their way to the disk: for read-modify-write.
+    /// The object that the path names, with writes that are still on their way to the disk: for
+    /// read-modify-write.
     pub(crate) fn newest(&self) -> Result<Arc<Object>, ApiError> {
         self.api.store.newest(&self.key()).ok_or_else(|| self.not_found())
     }

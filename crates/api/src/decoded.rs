@@ -1,5 +1,6 @@
-//! Objects as they are behind their text, of the versions that were written or read last: a writer that changes an object again and
-//! again, and whoever reads it in this process, need not read its text each time.
+//! Objects as they are behind their text, of the versions that were written or read last: a writer
+//! that changes an object again and again, and whoever reads it in this process, need not read its
+//! text each time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +13,8 @@ use crate::registry::AnyObject;
 /// So many objects are remembered at least, and twice as many at most, unless told.
 const REMEMBERED: usize = 64;
 
-/// The memory. An entry counts only for the very bytes that it was made with: the store may have given a revision again after a
-/// write that failed.
+/// The memory. An entry counts only for the very bytes that it was made with: the store may have
+/// given a revision again after a write that failed.
 #[derive(Default)]
 pub(crate) struct Decoded {
     generations: Mutex<Generations>,
@@ -53,8 +54,8 @@ impl Decoded {
         found
     }
 
-    /// Remembers what is behind a text, unless a newer version is remembered: who reads what was before does so once, and who changes
-    /// what is does so again and again.
+    /// Remembers what is behind a text, unless a newer version is remembered: who reads what was
+    /// before does so once, and who changes what is does so again and again.
     pub(crate) fn put(&self, stored: &Object, object: Arc<dyn AnyObject>) {
         let Object { key, revision, value } = stored;
         let mut generations = self.lock();

@@ -1,4 +1,5 @@
-//! Randomness comes in from outside: the driver gives the machine's, a test or the simulator a seeded one.
+//! Randomness comes in from outside: the driver gives the machine's, a test or the simulator a
+//! seeded one.
 
 /// A source of random bytes.
 pub trait Entropy: Send {
@@ -6,8 +7,8 @@ pub trait Entropy: Send {
     fn fill(&mut self, bytes: &mut [u8]);
 }
 
-/// The letters of generated names: no vowels, so that no words appear; nothing that looks like something else (apimachinery
-/// `rand.String`).
+/// The letters of generated names: no vowels, so that no words appear; nothing that looks like
+/// something else (apimachinery `rand.String`).
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// How many letters `generateName` adds.

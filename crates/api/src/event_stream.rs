@@ -98,15 +98,16 @@ impl EventStream {
         Self { shown, source, initial, end_mark, bookmarks, bookmarked: after, encoded }
     }
 
-    /// Shows a state first: those of the objects that are selected, and, when given, a bookmark at its end.
+    /// Shows a state first: those of the objects that are selected, and, when given, a bookmark at
+    /// its end.
     pub(crate) fn begin_with(&mut self, objects: Vec<Arc<Object>>, end_mark: Option<Revision>) {
         let selected = objects.into_iter().filter(|object| self.shown.selects(object));
         self.initial = selected.collect();
         self.end_mark = end_mark;
     }
 
-    /// The next event that is there already. None: nothing now, or the end ([`EventStream::is_ended`]). `now` is for the ages
-    /// in tables.
+    /// The next event that is there already. None: nothing now, or the end
+    /// ([`EventStream::is_ended`]). `now` is for the ages in tables.
     pub fn try_next(&mut self, now: Tick) -> Option<Bytes> {
         loop {
             if let Some(line) = self.next_of_state(now) {
@@ -156,8 +157,8 @@ impl EventStream {
         }
     }
 
-    /// A bookmark, if the client wants bookmarks and something has happened since the last one. To be called now and then, and
-    /// before the watch is ended, when there is no event to send.
+    /// A bookmark, if the client wants bookmarks and something has happened since the last one. To
+    /// be called now and then, and before the watch is ended, when there is no event to send.
     pub fn bookmark(&mut self) -> Option<Bytes> {
         let Source::Live(watch) = &self.source else { return None };
         let unsent = !self.initial.is_empty() || self.end_mark.is_some();

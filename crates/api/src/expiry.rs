@@ -9,7 +9,8 @@ use serde::Deserialize;
 use crate::keys;
 use crate::registry::{KindEntry, Registry};
 
-/// So many are removed at once: a thousand pods that began together must not fill the store's queue an hour later.
+/// So many are removed at once: a thousand pods that began together must not fill the store's queue
+/// an hour later.
 const REMOVED_MAX: usize = 256;
 /// How long an Event lives after its last write.
 const EVENT_LIFETIME: TickDuration = TickDuration::from_secs(3600);
@@ -64,7 +65,8 @@ impl EventExpiry {
         self.keys_by_due.first().map(|(due, _)| *due)
     }
 
-    /// Removes those that are due, as many as may go at once. When the last removal is durable, all of them are.
+    /// Removes those that are due, as many as may go at once. When the last removal is durable, all
+    /// of them are.
     pub(crate) fn prune(
         &mut self,
         store: &Store,

@@ -1,5 +1,5 @@
-//! `kubectl --as`: acting as somebody else, for whoever has the right `impersonate` on the user, on each group, on the UID and
-//! on each extra field.
+//! `kubectl --as`: acting as somebody else, for whoever has the right `impersonate` on the user, on
+//! each group, on the UID and on each extra field.
 
 use std::collections::BTreeMap;
 

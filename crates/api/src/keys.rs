@@ -1,4 +1,5 @@
-//! Where objects live in the store: `/pods/default/web-0`, `/deployments.apps/default/web`, `/nodes/one`.
+//! Where objects live in the store: `/pods/default/web-0`, `/deployments.apps/default/web`,
+//! `/nodes/one`.
 
 use crate::registry::{KindEntry, Scope};
 

@@ -1,8 +1,9 @@
-//! The Kubernetes-compatible API: a synchronous core that turns a request and the store's state into an answer, and a thin
-//! HTTP front on top of it.
+//! The Kubernetes-compatible API: a synchronous core that turns a request and the store's state
+//! into an answer, and a thin HTTP front on top of it.
 //!
-//! Everything outside `http` and `auth::pki` is pure: time and entropy come in as arguments, nothing is read from the
-//! machine, and a write's durability is a value ([`rekindle_store::Pending`]) that the caller waits for.
+//! Everything outside `http` and `auth::pki` is pure: time and entropy come in as arguments,
+//! nothing is read from the machine, and a write's durability is a value
+//! ([`rekindle_store::Pending`]) that the caller waits for.
 //!
 //! ```text
 //!  bytes ──> http ──> Request ──> Api::handle ──> Outcome ──> http ──> bytes

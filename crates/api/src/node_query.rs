@@ -1,4 +1,5 @@
-//! What only a node can answer: logs, streams, its own figures. The API checks the question, the front carries it to the node.
+//! What only a node can answer: logs, streams, its own figures. The API checks the question, the
+//! front carries it to the node.
 
 use rekindle_types::PodUid;
 use rekindle_types::log_options::LogOptions;

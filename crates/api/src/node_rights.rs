@@ -1,5 +1,6 @@
-//! What a node's agent may do beyond its role: only what is about its own node and the pods that are bound to it. A role cannot say
-//! that; upstream has an authorizer of its own for it (Node). What it may make is looked at when it is read (`admission::node_restriction`).
+//! What a node's agent may do beyond its role: only what is about its own node and the pods that
+//! are bound to it. A role cannot say that; upstream has an authorizer of its own for it (Node).
+//! What it may make is looked at when it is read (`admission::node_restriction`).
 //!
 //! ```text
 //!   user system:node:NAME, group system:nodes
@@ -9,8 +10,8 @@
 //!     nodes, leases                written under its own name; of the Node no taints, and not all labels
 //!     persistentvolumes            those of class local-path on NAME: made, ended, their finalizers
 //! ```
-//! What is looked at is durable, as an agent asks about a pod after it has seen it; of a pod that it writes to, the newest.
-//! Not narrowed: the status of PodRestarts (docs/compatibility.md).
+//! What is looked at is durable, as an agent asks about a pod after it has seen it; of a pod that
+//! it writes to, the newest. Not narrowed: the status of PodRestarts (docs/compatibility.md).
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 use rekindle_store::RangeQuery;

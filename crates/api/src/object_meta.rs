@@ -7,7 +7,8 @@ use crate::registry::{AnyObject, KindEntry, Scope};
 use crate::request::ResourcePath;
 use crate::status::ApiError;
 
-/// The metadata of a new object: what only the server sets is set, what no client may set is dropped.
+/// The metadata of a new object: what only the server sets is set, what no client may set is
+/// dropped.
 pub(crate) fn prepare_new(meta: &mut ObjectMeta, uid: String, now: Tick) {
     meta.uid = Some(uid);
     meta.creation_timestamp = Some(now.to_time());
@@ -35,7 +36,8 @@ pub(crate) fn prepare_changed(meta: &mut ObjectMeta, old: &ObjectMeta) {
     drop_empty(meta);
 }
 
-/// Fields that this server does not keep: managedFields belong to server-side apply, selfLink is gone upstream as well.
+/// Fields that this server does not keep: managedFields belong to server-side apply, selfLink is
+/// gone upstream as well.
 fn drop_unkept(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
     meta.self_link = None;

@@ -1,4 +1,5 @@
-//! What becomes of a request: an answer at once, an answer when a write is durable, a watch, or what a pod's node has to say.
+//! What becomes of a request: an answer at once, an answer when a write is durable, a watch, or
+//! what a pod's node has to say.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -121,8 +122,8 @@ impl From<Answer> for Outcome {
 
 type Finish = Box<dyn FnOnce(Vec<Written>) -> Answer + Send>;
 
-/// One or more writes on their way to the disk. Resolves to the answer when all are durable, or to the error when one
-/// failed. The writes go on if this is dropped.
+/// One or more writes on their way to the disk. Resolves to the answer when all are durable, or to
+/// the error when one failed. The writes go on if this is dropped.
 pub struct WriteInFlight {
     waiting: Vec<Pending>,
     results: Vec<Option<Result<Written, StoreError>>>,

@@ -1,4 +1,5 @@
-//! When an object really goes: a deletion was asked for, its grace is over, and nobody holds it with a finalizer.
+//! When an object really goes: a deletion was asked for, its grace is over, and nobody holds it
+//! with a finalizer.
 
 use k8s_openapi::api::core::v1::{Event, Namespace, ReplicationController};
 
@@ -9,13 +10,14 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that keeps an owner until its dependents were let go.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Whether the garbage collector looks after the object. As upstream it leaves Events alone: nobody would take its finalizers away.
+/// Whether the garbage collector looks after the object. As upstream it leaves Events alone: nobody
+/// would take its finalizers away.
 pub(crate) fn is_collected(object: &dyn AnyObject) -> bool {
     !object.as_any().is::<Event>()
 }
 
-/// Whether its dependents stay when a deletion does not say what becomes of them. As upstream, where it was so before there was a
-/// garbage collector.
+/// Whether its dependents stay when a deletion does not say what becomes of them. As upstream,
+/// where it was so before there was a garbage collector.
 pub(crate) fn keeps_dependents(object: &dyn AnyObject) -> bool {
     object.as_any().is::<ReplicationController>()
 }
@@ -36,7 +38,8 @@ pub(crate) fn is_held(object: &dyn AnyObject) -> bool {
         || holds(namespace.and_then(|namespace| namespace.spec.as_ref()?.finalizers.as_ref()))
 }
 
-/// The old object with nothing but the namespace finalizers (and those in the metadata) of the new one.
+/// The old object with nothing but the namespace finalizers (and those in the metadata) of the new
+/// one.
 pub(crate) fn with_finalizers_of(new: &dyn AnyObject, old: &dyn AnyObject) -> Box<dyn AnyObject> {
     let mut object = old.boxed_clone();
     object.meta_mut().finalizers.clone_from(&new.meta().finalizers);

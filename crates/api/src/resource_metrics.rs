@@ -1,5 +1,6 @@
-//! `metrics.k8s.io/v1beta1`: what nodes and pods use now, for `kubectl top` and autoscalers. Upstream an extra server
-//! (metrics-server) makes it from the nodes' `/metrics/resource`; here the node is asked when somebody asks. Nothing is stored.
+//! `metrics.k8s.io/v1beta1`: what nodes and pods use now, for `kubectl top` and autoscalers.
+//! Upstream an extra server (metrics-server) makes it from the nodes' `/metrics/resource`; here the
+//! node is asked when somebody asks. Nothing is stored.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,8 @@ pub(crate) fn parse(text: &str) -> Result<Option<Revision>, ApiError> {
     })
 }
 
-/// Refuses a revision that the store has not reached: the client saw it elsewhere, or before the data was replaced.
+/// Refuses a revision that the store has not reached: the client saw it elsewhere, or before the
+/// data was replaced.
 pub(crate) fn check_reached(newest: Revision, asked: &str) -> Result<Option<Revision>, ApiError> {
     let asked = parse(asked)?;
     match asked {

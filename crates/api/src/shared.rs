@@ -23,7 +23,8 @@ use crate::stored::{State, decode_stored};
 use crate::terms::Terms;
 use crate::tokens::Tokens;
 
-/// A year: what upstream extends tokens of pods to, and the longest that any of its own tokens is good by default.
+/// A year: what upstream extends tokens of pods to, and the longest that any of its own tokens is
+/// good by default.
 const TOKEN_SECONDS_MAX: i64 = 365 * 24 * 60 * 60;
 
 /// What an [`crate::Api`] is made of.
@@ -36,8 +37,8 @@ pub struct ApiParts {
     pub entropy: Box<dyn Entropy>,
     /// Who may do what.
     pub authorizer: Authorizer,
-    /// The CA certificate (PEM) that clients inside pods should trust: the content of each namespace's
-    /// `kube-root-ca.crt`.
+    /// The CA certificate (PEM) that clients inside pods should trust: the content of each
+    /// namespace's `kube-root-ca.crt`.
     pub ca_bundle: String,
 }
 

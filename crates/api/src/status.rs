@@ -1,5 +1,5 @@
-//! Every error that a client sees: a `Status` object in the words of the Kubernetes API server, so that people, tools and
-//! search engines recognise it.
+//! Every error that a client sees: a `Status` object in the words of the Kubernetes API server, so
+//! that people, tools and search engines recognise it.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::registry::{FieldError, KindEntry};
 
-/// The most errors that one answer tells of; of the others it tells how many there are. Upstream tells of all. What repairs
-/// its manifest by them needs the first, and a body of the largest size can hold some hundred thousand.
+/// The most errors that one answer tells of; of the others it tells how many there are. Upstream
+/// tells of all. What repairs its manifest by them needs the first, and a body of the largest size
+/// can hold some hundred thousand.
 const ERRORS_TOLD_MAX: usize = 100;
 
 /// Bytes of the text of one error.
@@ -180,7 +181,8 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(entry, name)
     }
 
-    /// 404: no such object, of a kind that is named by its resource only, for example `roles.rbac.authorization.k8s.io`.
+    /// 404: no such object, of a kind that is named by its resource only, for example
+    /// `roles.rbac.authorization.k8s.io`.
     pub fn absent(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{resource}.{group} {name:?} not found");
         let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
@@ -349,8 +351,8 @@ impl ApiError {
         error
     }
 
-    /// 422: a patch that was understood but does not fit the object, for example a failed `test`. Upstream says only the
-    /// first half.
+    /// 422: a patch that was understood but does not fit the object, for example a failed `test`.
+    /// Upstream says only the first half.
     pub fn unprocessable_patch(why: &str) -> Self {
         let mut error = Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -475,7 +477,8 @@ fn beginning(mut text: String) -> String {
 }
 
 impl From<rekindle_store::StoreError> for ApiError {
-    /// What is left of a store's error when the machinery has dealt with conflicts: the disk, overload, the end.
+    /// What is left of a store's error when the machinery has dealt with conflicts: the disk,
+    /// overload, the end.
     fn from(error: rekindle_store::StoreError) -> Self {
         use rekindle_store::{DiskError, StoreError};
         match &error {

@@ -1,16 +1,16 @@
-//! Terms of leaders: a write that names the term it is made in (`?leaderTerm=`, [`rekindle_types::Term`]) is refused when that term
-//! is over, or the API takes no more of them.
+//! Terms of leaders: a write that names the term it is made in (`?leaderTerm=`,
+//! [`rekindle_types::Term`]) is refused when that term is over, or the API takes no more of them.
 //!
 //! ```text
 //!   lease: term 3 ─── write of term 3: yes ─── lease: term 4 ─── write of term 3: no (409) ─── write of term 4: yes
 //! ```
 //!
-//! What Kubernetes has instead is the resourceVersion of the object that is written: it protects against writes over changes that
-//! the old leader did not see, not against what it creates or deletes. This protects against all of its writes, wherever it paused
-//! (docs/adr/0030).
+//! What Kubernetes has instead is the resourceVersion of the object that is written: it protects
+//! against writes over changes that the old leader did not see, not against what it creates or
+//! deletes. This protects against all of its writes, wherever it paused (docs/adr/0030).
 //!
-//! That a term is looked up and the write queued is one step with regard to changes of Leases: they wait for each other, and
-//! what is queued first is written first.
+//! That a term is looked up and the write queued is one step with regard to changes of Leases: they
+//! wait for each other, and what is queued first is written first.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -26,7 +26,8 @@ use crate::stored::State;
 /// Group, version and plural of what leaders hold.
 const LEASES: (&str, &str, &str) = ("coordination.k8s.io", "v1", "leases");
 
-/// The longest body of a write to a Lease. All writes of leaders wait for it, so it must not take long.
+/// The longest body of a write to a Lease. All writes of leaders wait for it, so it must not take
+/// long.
 const LEASE_BYTES_MAX: usize = 64 * 1024;
 
 /// Decides about writes that name a term.
@@ -57,7 +58,8 @@ pub(crate) enum Admitted<'a> {
 }
 
 impl Terms {
-    /// From now on no write with a term is taken: the API ends, and what ends with it must not be made again.
+    /// From now on no write with a term is taken: the API ends, and what ends with it must not be
+    /// made again.
     pub(crate) fn close(&self) {
         *self.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
     }

@@ -1,7 +1,9 @@
-//! Tokens of service accounts, with what is stored: issued for an account, and good as long as that account, and the pod,
-//! secret or node that they were made for, are there. Nothing is written: a token is known by its signature.
+//! Tokens of service accounts, with what is stored: issued for an account, and good as long as that
+//! account, and the pod, secret or node that they were made for, are there. Nothing is written: a
+//! token is known by its signature.
 //!
-//! Behaviour: upstream's `pkg/registry/core/serviceaccount/storage/token.go` and `pkg/serviceaccount`.
+//! Behaviour: upstream's `pkg/registry/core/serviceaccount/storage/token.go` and
+//! `pkg/serviceaccount`.
 
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
@@ -13,7 +15,8 @@ use crate::status::ApiError;
 use crate::stored::State;
 use crate::validation::ListKeys;
 
-/// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm gives to clusters.
+/// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm
+/// gives to clusters.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// How long a token is good after the deletion of what it was made for has become due, as upstream.
@@ -167,7 +170,8 @@ impl Tokens {
 fn check_bound(state: State<'_>, private: &Private, now: Tick) -> Result<(), Refusal> {
     let namespace = private.namespace.as_str();
     let account = ("serviceaccounts", "service account", namespace, Some(&private.serviceaccount));
-    // A pod's token says on which node it runs; only one that was made for the node alone depends on the node.
+    // A pod's token says on which node it runs; only one that was made for the node alone depends
+    // on the node.
     let node = private.node.as_ref().filter(|_| private.pod.is_none());
     let all = [
         account,

@@ -1,4 +1,5 @@
-//! Which requests may take long, decided before they are handled. The front does these apart from all others.
+//! Which requests may take long, decided before they are handled. The front does these apart from
+//! all others.
 
 use http::Method;
 
@@ -12,7 +13,8 @@ const BODY_BYTES: usize = 64 * 1024;
 const LIST_OBJECTS: usize = 250;
 
 impl Api {
-    /// Whether handling the request may take long: patches, large bodies, long lists and deletions of many.
+    /// Whether handling the request may take long: patches, large bodies, long lists and deletions
+    /// of many.
     pub fn is_heavy(&self, request: &Request) -> bool {
         if request.body.len() > BODY_BYTES || request.method == Method::PATCH {
             return true;

@@ -1,5 +1,5 @@
-//! What every namespace has: the certificate of the API's authority and the default ServiceAccount. Upstream: the root CA publisher and the
-//! service accounts controller.
+//! What every namespace has: the certificate of the API's authority and the default ServiceAccount.
+//! Upstream: the root CA publisher and the service accounts controller.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests")]
 
 mod harness;

@@ -1,5 +1,5 @@
-//! delete, of one and of many, and what goes by itself: what it does and what it says when it refuses. Wording: apimachinery
-//! `api/errors`, apiserver `registry/rest` and `endpoints/handlers`.
+//! delete, of one and of many, and what goes by itself: what it does and what it says when it
+//! refuses. Wording: apimachinery `api/errors`, apiserver `registry/rest` and `endpoints/handlers`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -185,7 +185,8 @@ fn the_pods_of_a_replication_controller_stay_unless_something_else_is_said() {
     }
 }
 
-/// Source: upstream's garbage collector leaves Events out, and their storage gives them no finalizer for it.
+/// Source: upstream's garbage collector leaves Events out, and their storage gives them no
+/// finalizer for it.
 #[test]
 fn an_event_waits_for_nobody_however_it_is_deleted() {
     let mut bench = Bench::new();
@@ -269,7 +270,8 @@ fn events_go_an_hour_after_their_last_write() {
     assert_eq!(bench.api.next_expiry(), None);
 }
 
-/// What many pods wrote in one moment is due in one moment, and must leave the others room in the store's queue.
+/// What many pods wrote in one moment is due in one moment, and must leave the others room in the
+/// store's queue.
 #[test]
 fn events_that_expire_together_go_in_parts() {
     const EVENTS: usize = 600;

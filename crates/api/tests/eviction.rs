@@ -1,5 +1,6 @@
-//! `pods/eviction`: which pods go, what budgets say, and that they hold however many ask at once. The behaviour is that of
-//! "API-initiated Eviction" and "Specifying a Disruption Budget" of the Kubernetes documentation.
+//! `pods/eviction`: which pods go, what budgets say, and that they hold however many ask at once.
+//! The behaviour is that of "API-initiated Eviction" and "Specifying a Disruption Budget" of the
+//! Kubernetes documentation.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -435,7 +436,8 @@ fn a_budget_is_compared_with_the_pods_that_will_be_there_and_not_with_those_that
 
 #[test]
 fn discovery_shows_kubectl_that_pods_can_be_evicted() {
-    // kubectl drain looks for the group, and for "pods/eviction" of kind Eviction among the core resources
+    // kubectl drain looks for the group, and for "pods/eviction" of kind Eviction among the core
+    // resources
     let mut bench = Bench::new();
     let groups = bench.get("/apis");
     let groups = groups["groups"].as_array().unwrap();

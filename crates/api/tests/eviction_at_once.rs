@@ -1,5 +1,5 @@
-//! However many evict at once, and however far behind the budget's controller is: no more pods are disrupted than the budget
-//! allows.
+//! However many evict at once, and however far behind the budget's controller is: no more pods are
+//! disrupted than the budget allows.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -269,7 +269,8 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
             bench.request("POST", &format!("{PODS}/{name}/eviction"), &eviction(&name))
         })
         .collect();
-    // No commit happens meanwhile: every eviction is decided on writes that are still on their way to the disk.
+    // No commit happens meanwhile: every eviction is decided on writes that are still on their way
+    // to the disk.
     let (granted, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let api = &bench.api;
     std::thread::scope(|scope| {

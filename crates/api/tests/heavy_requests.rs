@@ -27,7 +27,8 @@ type Piece = Result<Frame<Bytes>, std::io::Error>;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Randomness that does not come while somebody holds its gate: the handling of a creation stands still there.
+/// Randomness that does not come while somebody holds its gate: the handling of a creation stands
+/// still there.
 struct GatedEntropy {
     entropy: OsEntropy,
     gate: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
@@ -118,7 +119,8 @@ async fn answer(mut stream: impl AsyncReadExt + Unpin) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The server's only thread would stand still if it handled the large creation itself, and so would this test.
+/// The server's only thread would stand still if it handled the large creation itself, and so would
+/// this test.
 #[tokio::test]
 async fn a_heavy_request_holds_up_no_light_one_and_no_patch_of_somebody_else() {
     let mut world = World::new().await;

@@ -1,4 +1,5 @@
-//! P9: whatever a client sends, it gets an answer that is its own fault, and nothing else is affected.
+//! P9: whatever a client sends, it gets an answer that is its own fault, and nothing else is
+//! affected.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;

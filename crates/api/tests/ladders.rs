@@ -1,5 +1,5 @@
-//! Ladders that select the same pods: who writes one, or such pods, is told which of them decides. What is said of words that a ladder does
-//! not have. What becomes of a restart's status.
+//! Ladders that select the same pods: who writes one, or such pods, is told which of them decides.
+//! What is said of words that a ladder does not have. What becomes of a restart's status.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -56,7 +56,8 @@ fn a_ladder_that_selects_pods_of_an_older_one_is_pointed_out() {
     }
 }
 
-/// As upstream answers where the schema of a custom resource has an `enum`: the object, the field, the word, and those that there are.
+/// As upstream answers where the schema of a custom resource has an `enum`: the object, the field,
+/// the word, and those that there are.
 #[test]
 fn a_word_that_a_ladder_does_not_have_is_refused_with_the_name_of_the_ladder() {
     let mut bench = Bench::new();

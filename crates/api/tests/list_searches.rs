@@ -1,7 +1,8 @@
-//! A search of a list from its start takes as long as the list, and a request may bring a list of 200,000 entries. Within a loop over
-//! another such list, that is minutes of work for one request. So the checks keep the keys of lists in `ListKeys`, whose work
-//! `kinds/work_tests.rs` counts, and the searches that are left are listed here. Each was looked at: it is of a list whose length
-//! the code knows, or it is the only one over its list (ADR 0041).
+//! A search of a list from its start takes as long as the list, and a request may bring a list of
+//! 200,000 entries. Within a loop over another such list, that is minutes of work for one request.
+//! So the checks keep the keys of lists in `ListKeys`, whose work `kinds/work_tests.rs` counts, and
+//! the searches that are left are listed here. Each was looked at: it is of a list whose length the
+//! code knows, or it is the only one over its list (ADR 0041).
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -89,7 +90,8 @@ fn code(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether what is searched is a range or one of our own constants, or is a text that is searched for a letter or a word.
+/// Whether what is searched is a range or one of our own constants, or is a text that is searched
+/// for a letter or a word.
 fn is_constant(before: &str, after: &str) -> bool {
     let before = before.trim_end();
     if let Some(inner) = before.strip_suffix(')') {

@@ -1,4 +1,5 @@
-//! list: pages, selectors, revisions, and the forms of an answer. Source: "Kubernetes API Concepts" in the API reference.
+//! list: pages, selectors, revisions, and the forms of an answer. Source: "Kubernetes API Concepts"
+//! in the API reference.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;

@@ -1,5 +1,5 @@
-//! What the agent of a further node may do: what is about its own node and the pods on it. Upstream's Node authorizer and the admission
-//! plugin NodeRestriction.
+//! What the agent of a further node may do: what is about its own node and the pods on it.
+//! Upstream's Node authorizer and the admission plugin NodeRestriction.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -27,7 +27,8 @@ fn codes(bench: &mut Bench, node: &str, requests: &[(&str, &str, Value)]) -> Vec
     })
 }
 
-/// Pod one on node n1 and pod two on node n2, each with a Secret, a ConfigMap and an account of its own.
+/// Pod one on node n1 and pod two on node n2, each with a Secret, a ConfigMap and an account of its
+/// own.
 fn bench() -> Bench {
     let mut bench = Bench::new();
     for (name, node) in [("one", "n1"), ("two", "n2")] {
@@ -319,7 +320,8 @@ fn an_agent_does_not_label_its_pods() {
     assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 200]);
 }
 
-/// CVE-2025-5187: by an owner that is not there a node had its Node deleted, and made it again without its taints.
+/// CVE-2025-5187: by an owner that is not there a node had its Node deleted, and made it again
+/// without its taints.
 #[test]
 fn an_agent_gives_its_node_neither_owners_nor_finalizers() {
     let mut bench = bench();

@@ -1,4 +1,5 @@
-//! Objects that are older than a rule: what stood there before stays, and what comes anew is refused.
+//! Objects that are older than a rule: what stood there before stays, and what comes anew is
+//! refused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;

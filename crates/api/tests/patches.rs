@@ -1,5 +1,6 @@
-//! Strategic merge patch: known cases from the community document on strategic merge patch, and the property that matters to
-//! `kubectl apply`: the patch that leads from one object to another leads there.
+//! Strategic merge patch: known cases from the community document on strategic merge patch, and the
+//! property that matters to `kubectl apply`: the patch that leads from one object to another leads
+//! there.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;

@@ -53,7 +53,8 @@ const PLAIN_RESTRICTED: &str = "allowPrivilegeEscalation != false (container \"m
     securityContext.runAsNonRoot=true), seccompProfile (pod or container \"main\" must set \
     securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
 
-/// Issue 33: such a pod listed the engine's keys, so that the role `edit` of any namespace was root.
+/// Issue 33: such a pod listed the engine's keys, so that the role `edit` of any namespace was
+/// root.
 #[test]
 fn a_namespace_that_enforces_refuses_pods_with_the_words_of_upstream() {
     let mut bench = bench(&[("enforce", "restricted")]);

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const CLASS: &str = "/apis/storage.k8s.io/v1/storageclasses/local-path";
 
-/// What the manifest of rancher's local-path-provisioner has, as `kubectl apply` sends it for an object that is there.
+/// What the manifest of rancher's local-path-provisioner has, as `kubectl apply` sends it for an
+/// object that is there.
 fn ranchers() -> Value {
     json!({
         "metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}},

@@ -1,4 +1,5 @@
-//! Requests for streams that must not reach a node: refused by who asks, by what is asked of, or by how.
+//! Requests for streams that must not reach a node: refused by who asks, by what is asked of, or by
+//! how.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Writes that name the term of a leader: taken while the Lease is in that term, refused from the write on that begins another.
+//! Writes that name the term of a leader: taken while the Lease is in that term, refused from the
+//! write on that begins another.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests")]
 
 mod harness;

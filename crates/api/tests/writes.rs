@@ -1,5 +1,5 @@
-//! create, update, patch: what they do and what they say when they refuse. Wording: apimachinery `api/errors`,
-//! apiserver `registry/rest` and `endpoints/handlers`.
+//! create, update, patch: what they do and what they say when they refuse. Wording: apimachinery
+//! `api/errors`, apiserver `registry/rest` and `endpoints/handlers`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod harness;
@@ -394,7 +394,8 @@ fn a_binding_is_written_once() {
         404 NotFound: pods "q" not found"#]].assert_eq(&texts(replies));
 }
 
-/// Upstream: `ValidatePodStatusUpdate`. A node takes away mirrors that it has no file for, so that what runs would be without a pod.
+/// Upstream: `ValidatePodStatusUpdate`. A node takes away mirrors that it has no file for, so that
+/// what runs would be without a pod.
 #[test]
 fn a_status_makes_no_pod_a_mirror_nor_any_mirror_a_pod() {
     const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -472,7 +473,8 @@ fn a_dry_run_answers_and_changes_nothing() {
     assert_eq!(bench.api.store().revision(), before);
 }
 
-/// Source: upstream, `ValidateDeploymentStatus`, `ValidateReplicaSetStatus`, `ValidateStatefulSetStatus`.
+/// Source: upstream, `ValidateDeploymentStatus`, `ValidateReplicaSetStatus`,
+/// `ValidateStatefulSetStatus`.
 #[test]
 fn no_status_counts_more_parts_than_a_whole_or_less_than_none() {
     let mut bench = Bench::new();

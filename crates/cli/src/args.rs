@@ -17,10 +17,12 @@ pub use nodes::NodesWanted;
 use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
 
-/// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully restartable.
+/// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully
+/// restartable.
 ///
-/// When restarting a container does not help, a RestartLadder restarts the whole pod in place: with a new network, new
-/// namespaces, a new cgroup and empty emptyDir volumes, under the same name and UID.
+/// When restarting a container does not help, a RestartLadder restarts the whole pod in place: with
+/// a new network, new namespaces, a new cgroup and empty emptyDir volumes, under the same name and
+/// UID.
 ///
 /// Start with:  rekindle up -f examples/poisoned.yaml
 /// Then, in another terminal:  export KUBECONFIG=/var/lib/rekindle/kubeconfig; kubectl get pods -w
@@ -45,9 +47,11 @@ pub enum Command {
     Restart(Restart),
     /// Tell why a pod, a workload or a node is as it is, and what would help
     Why(Why),
-    /// Play a scenario in virtual time: what happens to these manifests when this goes wrong; docs/sim.md
+    /// Play a scenario in virtual time: what happens to these manifests when this goes wrong;
+    /// docs/sim.md
     Sim(Sim),
-    /// Print the CustomResourceDefinitions of Rekindle's kinds, for a cluster: rekindle crds | kubectl apply -f -
+    /// Print the CustomResourceDefinitions of Rekindle's kinds, for a cluster: rekindle crds |
+    /// kubectl apply -f -
     Crds,
     /// Manage the images on this machine
     #[command(subcommand)]
@@ -55,7 +59,8 @@ pub enum Command {
     /// Manage the further nodes of an engine: node failure to try at home
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Run controllers, scheduler and ladders in this process: a standby that acts when those of the engine do not
+    /// Run controllers, scheduler and ladders in this process: a standby that acts when those of
+    /// the engine do not
     Controllers(Controllers),
     /// The process of a further node's agent
     #[command(hide = true)]
@@ -89,13 +94,15 @@ pub struct Up {
     pub filename: Vec<PathBuf>,
     #[command(flatten)]
     pub data_dir: DataDir,
-    /// The address of the API; port 0 takes a free one. Other than loopback means: reachable from outside
+    /// The address of the API; port 0 takes a free one. Other than loopback means: reachable from
+    /// outside
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     pub listen: SocketAddr,
     /// Return when everything is ready, and leave the engine running in the background
     #[arg(long)]
     pub detach: bool,
-    /// The bridge that pods are connected to [default: rk- and six digits made from the data directory]
+    /// The bridge that pods are connected to [default: rk- and six digits made from the data
+    /// directory]
     #[arg(long, value_name = "NAME")]
     pub bridge: Option<String>,
     /// The pods' addresses in CIDR notation [default: a free /16 within 10.0.0.0/8]
@@ -104,9 +111,9 @@ pub struct Up {
     /// The node's name [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
-    /// How many nodes there are at least, each but the first with an agent in a process of its own, which `down` ends; those
-    /// added earlier come back by themselves. With auto or auto=MIN..MAX, a node is added when pods find no room, and
-    /// removed when it is not needed [default: 1]
+    /// How many nodes there are at least, each but the first with an agent in a process of its own,
+    /// which `down` ends; those added earlier come back by themselves. With auto or auto=MIN..MAX,
+    /// a node is added when pods find no room, and removed when it is not needed [default: 1]
     #[arg(long, value_name = "NUMBER|auto[=MIN..MAX]")]
     pub nodes: Option<NodesWanted>,
     /// With --nodes auto: how long a node has to be unneeded before it is removed
@@ -133,7 +140,8 @@ pub struct Up {
     /// Read this URL from a file: every user of the machine can read a command line
     #[arg(long, value_name = "FILE", env = "REKINDLE_EXHAUSTED_WEBHOOK_FILE", group = "webhook")]
     pub exhausted_webhook_file: Option<PathBuf>,
-    /// The certificates, in PEM form, of the authority that the webhook's own is of [default: those that the system trusts]
+    /// The certificates, in PEM form, of the authority that the webhook's own is of [default: those
+    /// that the system trusts]
     #[arg(long, value_name = "FILE", env = "REKINDLE_EXHAUSTED_WEBHOOK_CA", requires = "webhook")]
     pub exhausted_webhook_ca: Option<PathBuf>,
     #[command(flatten)]
@@ -142,12 +150,14 @@ pub struct Up {
     pub node: NodeArgs,
     #[command(flatten)]
     pub failing: FailingNodes,
-    /// How long pods that do not say so themselves stay on a node that is not ready or not heard of, in seconds
+    /// How long pods that do not say so themselves stay on a node that is not ready or not heard
+    /// of, in seconds
     #[arg(long, value_name = "NUMBER", default_value_t = 300)]
     pub default_toleration_seconds: u32,
     #[command(flatten)]
     pub admission: AdmissionArgs,
-    /// API and nodes only: controllers, scheduler and ladders run in processes of their own, which `rekindle controllers` starts
+    /// API and nodes only: controllers, scheduler and ladders run in processes of their own, which
+    /// `rekindle controllers` starts
     #[arg(long)]
     pub no_controllers: bool,
     #[command(flatten)]
@@ -178,7 +188,8 @@ pub struct Controllers {
 /// When a node counts as failed, and what becomes of its pods.
 #[derive(Args, Clone, Debug)]
 pub struct FailingNodes {
-    /// How long a node may be silent; nodes are heard of five times in this time, and every 10 s at least
+    /// How long a node may be silent; nodes are heard of five times in this time, and every 10 s at
+    /// least
     #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = grace_period)]
     pub node_monitor_grace_period: std::time::Duration,
     /// How many failed nodes a second lose their pods
@@ -202,20 +213,24 @@ pub struct FailingNodes {
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeArgs {
-    /// A KubeletConfiguration with evictionHard, evictionSoft, shutdownGracePeriod and the like; see docs/node-pressure.md
+    /// A KubeletConfiguration with evictionHard, evictionSoft, shutdownGracePeriod and the like;
+    /// see docs/node-pressure.md
     #[arg(long, value_name = "FILE", env = "REKINDLE_NODE_CONFIG")]
     pub node_config: Option<PathBuf>,
-    /// Ctrl-C, SIGTERM and `down` are a node shutdown: pods fail in the order of their priorities, within this time
+    /// Ctrl-C, SIGTERM and `down` are a node shutdown: pods fail in the order of their priorities,
+    /// within this time
     #[arg(long, value_name = "DURATION")]
     pub shutdown_grace_period: Option<String>,
     /// The last part of it, for critical pods
     #[arg(long, value_name = "DURATION")]
     pub shutdown_grace_period_critical_pods: Option<String>,
-    /// Kernel settings that pods may have beside the safe ones, such as net.core.somaxconn or kernel.msg*
+    /// Kernel settings that pods may have beside the safe ones, such as net.core.somaxconn or
+    /// kernel.msg*
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(default)]
     pub allowed_unsafe_sysctls: Vec<String>,
-    /// Whether pods may use the image localhost/host, which shows what any user may read of this machine's files: on or off
+    /// Whether pods may use the image localhost/host, which shows what any user may read of this
+    /// machine's files: on or off
     #[arg(long, value_name = "on|off", default_value = "on")]
     #[serde(default)]
     pub host_image: HostImage,
@@ -244,7 +259,8 @@ pub struct Access {
     /// The namespace [default: that of the kubeconfig's context, or default]
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// The kubeconfig [default: KUBECONFIG; as a plugin of kubectl then ~/.kube/config; or that of the data directory]
+    /// The kubeconfig [default: KUBECONFIG; as a plugin of kubectl then ~/.kube/config; or that of
+    /// the data directory]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig [default: its current one]
@@ -257,8 +273,8 @@ pub struct Access {
 /// `rekindle why`.
 #[derive(Args, Clone, Debug)]
 pub struct Why {
-    /// What to tell about: a pod, also one that is gone; a cronjob, daemonset, deployment, job, replicaset, replicationcontroller or
-    /// statefulset with its pods; or a node
+    /// What to tell about: a pod, also one that is gone; a cronjob, daemonset, deployment, job,
+    /// replicaset, replicationcontroller or statefulset with its pods; or a node
     #[arg(value_name = "KIND/NAME", num_args = 1..=2, required = true)]
     pub target: Vec<String>,
     /// Text for people, or JSON (its shape: docs/why.md)
@@ -280,7 +296,8 @@ pub enum OutputArg {
 /// `rekindle sim`.
 #[derive(Args, Clone, Debug)]
 pub struct Sim {
-    /// The scenario, a document of kind Scenario, and the manifests it is played with; - is standard input
+    /// The scenario, a document of kind Scenario, and the manifests it is played with; - is
+    /// standard input
     #[arg(value_name = "FILE")]
     pub scenario: PathBuf,
     /// All that is random in a run follows from it
@@ -292,7 +309,8 @@ pub struct Sim {
     /// On how many nodes it is played, 1 to 1000 [default: what the scenario says]
     #[arg(long, value_name = "NUMBER")]
     pub nodes: Option<usize>,
-    /// Play it without any ladder and again with the ladders of this file, side by side; may be repeated
+    /// Play it without any ladder and again with the ladders of this file, side by side; may be
+    /// repeated
     #[arg(long, value_name = "FILE")]
     pub ladder: Vec<PathBuf>,
     /// A table for people, JSON (its shape: docs/sim.md), or a page with plots for a browser
@@ -314,9 +332,10 @@ pub enum SimOutput {
 /// `rekindle restart`.
 #[derive(Args, Clone, Debug)]
 pub struct Restart {
-    /// What to restart: pods (pod/NAME), the pods of a daemonset, deployment, job, replicaset, replicationcontroller or statefulset, or
-    /// those on a node (node/NAME). Also KIND NAME…, or a kind of workload alone for all of that kind in the namespace. Several
-    /// pods are restarted one by one: the next when the one before is Ready
+    /// What to restart: pods (pod/NAME), the pods of a daemonset, deployment, job, replicaset,
+    /// replicationcontroller or statefulset, or those on a node (node/NAME). Also KIND NAME…, or a
+    /// kind of workload alone for all of that kind in the namespace. Several pods are restarted one
+    /// by one: the next when the one before is Ready
     #[arg(value_name = "KIND/NAME", required_unless_present_any = ["selector", "all_namespaces"])]
     pub targets: Vec<String>,
     /// Only what has these labels: pods, or objects of the kind that is named
@@ -325,11 +344,13 @@ pub struct Restart {
     /// Refused, with the reason
     #[arg(short = 'A', long, hide = true)]
     pub all_namespaces: bool,
-    /// How much of a pod: its containers, the whole pod in place with a fresh network, cgroup and emptyDir, or a new pod
+    /// How much of a pod: its containers, the whole pod in place with a fresh network, cgroup and
+    /// emptyDir, or a new pod
     #[arg(long, value_enum, ignore_case = true, default_value_t = RungArg::Pod,
         default_value_if("container", ArgPredicate::IsPresent, Some("container")))]
     pub rung: RungArg,
-    /// Only this container, or sidecar, of each pod; the others run on. It means --rung container. Pods without it are passed over
+    /// Only this container, or sidecar, of each pod; the others run on. It means --rung container.
+    /// Pods without it are passed over
     #[arg(short = 'c', long, value_name = "CONTAINER")]
     pub container: Option<String>,
     /// Seconds the containers get to end; -1 is the pod's own, as without it
@@ -339,25 +360,30 @@ pub struct Restart {
     /// Why; shown in the pod's events
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// The request's name: asked for again under the same name, the restart of the same pod is not done twice while the request is
-    /// kept (--ttl). Of several pods, each request gets the pod's name added
+    /// The request's name: asked for again under the same name, the restart of the same pod is not
+    /// done twice while the request is kept (--ttl). Of several pods, each request gets the pod's
+    /// name added
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// How long the request is kept when it is over, such as 1h [default: 10m]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub ttl: Option<std::time::Duration>,
-    /// Return when it is done, with exit code 1 when it could not be; several pods are always waited for
+    /// Return when it is done, with exit code 1 when it could not be; several pods are always
+    /// waited for
     #[arg(long)]
     pub wait: bool,
-    /// With --wait: how long to wait for all of it, such as 90s or 10m; exit code 124 when it took longer
+    /// With --wait: how long to wait for all of it, such as 90s or 10m; exit code 124 when it took
+    /// longer
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub timeout: Option<std::time::Duration>,
-    /// Ask for nothing. server, also without a value: tells what would be carried out, what would wait and for what, and what would be
-    /// refused and why, and exits with 1 when anything would be; client: only shows what would be asked for
+    /// Ask for nothing. server, also without a value: tells what would be carried out, what would
+    /// wait and for what, and what would be refused and why, and exits with 1 when anything would
+    /// be; client: only shows what would be asked for
     #[arg(long, value_enum, default_value_t = DryRunArg::None, default_missing_value = "server", num_args = 0..=1, require_equals = true)]
     pub dry_run: DryRunArg,
-    /// Print the requests and nothing else, as they are in the end with --wait, and as they would be with --dry-run: their names, or the
-    /// object, or a List when they are several. All else that is told goes to standard error
+    /// Print the requests and nothing else, as they are in the end with --wait, and as they would
+    /// be with --dry-run: their names, or the object, or a List when they are several. All else
+    /// that is told goes to standard error
     #[arg(short, long, value_enum, default_value_t = RestartOutput::Text, hide_default_value = true)]
     pub output: RestartOutput,
     #[command(flatten)]
@@ -385,7 +411,8 @@ pub enum DryRunArg {
     None,
     /// It is shown.
     Client,
-    /// It is sent to the API, which checks it and stores nothing, and what would become of it is looked ahead for.
+    /// It is sent to the API, which checks it and stores nothing, and what would become of it is
+    /// looked ahead for.
     Server,
 }
 
@@ -461,7 +488,8 @@ pub struct ImageRm {
 pub struct ImageLoad {
     /// The archive or the layout folder
     pub file: PathBuf,
-    /// Let the image go like a pulled one when the disk fills; otherwise it stays, as no registry may have it
+    /// Let the image go like a pulled one when the disk fills; otherwise it stays, as no registry
+    /// may have it
     #[arg(long)]
     pub evictable: bool,
     #[command(flatten)]
@@ -484,7 +512,8 @@ pub enum NodeCommand {
     Add(NodeAdd),
     /// Start the agent of a node that does not run; it takes up the pods that run still
     Start(NodeName),
-    /// End a node's pods gracefully, and its agent; it comes back with `node start` or the next `up`
+    /// End a node's pods gracefully, and its agent; it comes back with `node start` or the next
+    /// `up`
     Stop(NodeName),
     /// Kill a node's agent with SIGKILL: to see what becomes of the pods of a dead node
     Kill(NodeName),

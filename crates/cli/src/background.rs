@@ -1,5 +1,5 @@
-//! Processes of ours that run on in the background: a detached engine, the agents of further nodes. Whoever starts one waits for
-//! its report, which comes over the new process's standard input.
+//! Processes of ours that run on in the background: a detached engine, the agents of further nodes.
+//! Whoever starts one waits for its report, which comes over the new process's standard input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -88,7 +88,8 @@ impl Report {
         Ok(Self(line.into()))
     }
 
-    /// Says that all is well. Whoever started the process may have been killed meanwhile; it runs all the same.
+    /// Says that all is well. Whoever started the process may have been killed meanwhile; it runs
+    /// all the same.
     pub fn ready(mut self) {
         let _nobody_listens = writeln!(self.0, "{READY}");
     }

@@ -38,7 +38,8 @@ async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {
     Client::try_from(config).context("connect to the API")
 }
 
-/// A disruption budget says no with 429, which is an answer: the client does not ask again by itself.
+/// A disruption budget says no with 429, which is an answer: the client does not ask again by
+/// itself.
 async fn config_of(
     kubeconfig: Kubeconfig,
     options: &KubeConfigOptions,

@@ -8,7 +8,8 @@ use rekindle_shim::{heap, own_code};
 /// How long after the start its own work is over.
 const START_IS_OVER: Duration = Duration::from_secs(1);
 
-/// How long after a burst of requests what it took is free; and how often, at most, free memory is given back.
+/// How long after a burst of requests what it took is free; and how often, at most, free memory is
+/// given back.
 const BURST_IS_OVER: Duration = Duration::from_secs(10);
 
 /// Gives back the memory that bursts of clients' requests have freed, until `stopped` resolves.
@@ -29,7 +30,8 @@ pub async fn shrink_after_bursts(front: Front, stopped: impl Future<Output = ()>
     }
 }
 
-/// Gives back the code that only the start needed, once it is over. Must be called inside a tokio runtime.
+/// Gives back the code that only the start needed, once it is over. Must be called inside a tokio
+/// runtime.
 pub fn shrink_after_start() {
     tokio::spawn(async {
         tokio::time::sleep(START_IS_OVER).await;

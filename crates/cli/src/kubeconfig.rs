@@ -37,7 +37,8 @@ impl Surroundings {
 /// The first that is there.
 ///
 /// # Errors
-/// When none is, or one cannot be read. A KUBECONFIG whose files are all missing is not passed by for another cluster.
+/// When none is, or one cannot be read. A KUBECONFIG whose files are all missing is not passed by
+/// for another cluster.
 pub fn find(surroundings: &Surroundings, data_dir: &Path) -> anyhow::Result<Kubeconfig> {
     let listed = surroundings.kubeconfig.iter().flat_map(std::env::split_paths);
     let listed: Vec<PathBuf> = listed.filter(|path| !path.as_os_str().is_empty()).collect();

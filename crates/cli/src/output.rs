@@ -1,5 +1,6 @@
-//! What the program writes, and the only place where it does. That nobody reads any more, as behind `| head`, ends no command and stops
-//! nothing half-way: what was asked for is done. `println!` would panic there, as the runtime ignores SIGPIPE.
+//! What the program writes, and the only place where it does. That nobody reads any more, as behind
+//! `| head`, ends no command and stops nothing half-way: what was asked for is done. `println!`
+//! would panic there, as the runtime ignores SIGPIPE.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

@@ -1,5 +1,5 @@
-//! The binary as a kubectl plugin: kubectl runs a program `kubectl-NAME` on the PATH for `kubectl NAME …`, so a link of that name
-//! to this binary makes a subcommand of kubectl of one of ours.
+//! The binary as a kubectl plugin: kubectl runs a program `kubectl-NAME` on the PATH for `kubectl
+//! NAME …`, so a link of that name to this binary makes a subcommand of kubectl of one of ours.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -4,11 +4,13 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The kubelet's own score (`--oom-score-adj`): when memory is short, pods end before what looks after them. Shims have one more,
-/// and containers what their QoS class says (`shim::set_up`, `container_spec::oom`).
+/// The kubelet's own score (`--oom-score-adj`): when memory is short, pods end before what looks
+/// after them. Shims have one more, and containers what their QoS class says (`shim::set_up`,
+/// `container_spec::oom`).
 const OOM_SCORE_ADJ: &str = "-999";
 
-/// Open files, where the machine allows it: two listeners, each with its connections, and those of pods' ports.
+/// Open files, where the machine allows it: two listeners, each with its connections, and those of
+/// pods' ports.
 const OPEN_FILES_MAX: u64 = 65_536;
 
 /// Takes them, before the first thread starts. Without the right to, the process goes on as it is.

@@ -12,7 +12,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use all.
+/// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
+/// all.
 const ARROWS: [(&str, &[&str]); 15] = [
     ("types", &[]),
     ("store", &[]),
@@ -99,7 +100,7 @@ fn every_test_that_the_documents_name_exists() {
         .filter_map(|file| Some(file.strip_prefix(&root).ok()?.to_str()?.to_owned()))
         .collect();
     let mut missing = Vec::new();
-    for document in ["SPECIFICATION.md", "docs/behaviour.md"] {
+    for document in ["SPECIFICATION.md", "docs/behaviour.md", "docs/threat-model.md"] {
         let text = std::fs::read_to_string(root.join(document)).expect("a document");
         for name in text.split('`').skip(1).step_by(2) {
             if !names_what_exists(name, &files, &tests) {

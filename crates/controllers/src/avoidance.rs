@@ -1,9 +1,10 @@
 //! Nodes that new pods of a workload keep away from, after a PodRestart of rung Reschedule.
 //!
-//! The PodRestart says which node and until when; it is kept as long as that. Whoever makes a new pod of the workload (the
-//! ReplicaSet controller, or the PodRestart controller for a pod without one) excludes the node in the pod's required node
-//! affinity and notes in an annotation until when. The scheduler takes an exclusion that is over for void, and a node that is avoided
-//! rather than none: no pod waits for a node for that alone.
+//! The PodRestart says which node and until when; it is kept as long as that. Whoever makes a new
+//! pod of the workload (the ReplicaSet controller, or the PodRestart controller for a pod without
+//! one) excludes the node in the pod's required node affinity and notes in an annotation until
+//! when. The scheduler takes an exclusion that is over for void, and a node that is avoided rather
+//! than none: no pod waits for a node for that alone.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -107,7 +107,8 @@ fn planned(view: &View, key: &Key, now: Tick) -> Plan {
     }
 }
 
-/// Asks the server about the writes for this object whose answers were lost; then the key is looked at again.
+/// Asks the server about the writes for this object whose answers were lost; then the key is looked
+/// at again.
 fn resolve_lost_answers(view: &View, object: &ObjectId, now: Tick) -> Option<Plan> {
     let questions: Vec<Step> = view
         .doubts(object)

@@ -1,9 +1,11 @@
 //! Events: a repeat raises the count of the first one instead of making another.
 //!
-//! The recorder is pure. The driver hands it what is to be said ([`Note`]) and writes what it answers ([`EventWrite`]). It
-//! remembers a bounded number of events; a forgotten one is simply made anew. The same event is written at most once a
-//! second; what was not written is in the count of the next. Similar events are combined, and what is written about one
-//! object is limited (`limits`), as by client-go; of what is kept back only writes are counted here, not what they count.
+//! The recorder is pure. The driver hands it what is to be said ([`Note`]) and writes what it
+//! answers ([`EventWrite`]). It remembers a bounded number of events; a forgotten one is simply
+//! made anew. The same event is written at most once a second; what was not written is in the count
+//! of the next. Similar events are combined, and what is written about one object is limited
+//! (`limits`), as by client-go; of what is kept back only writes are counted here, not what they
+//! count.
 
 mod limits;
 
@@ -37,7 +39,8 @@ pub struct Note {
     pub message: String,
     /// Which controller says so.
     pub component: &'static str,
-    /// Notes of one kind about an object are one event with the newest message; without a kind, those of the same message are.
+    /// Notes of one kind about an object are one event with the newest message; without a kind,
+    /// those of the same message are.
     pub kind: Option<&'static str>,
 }
 
@@ -70,8 +73,8 @@ pub enum Severity {
 pub enum EventWrite {
     /// A new event.
     Create(Box<Event>),
-    /// The event of this name happened again: write `count`, `lastTimestamp` and `message` (that of an event which stands for
-    /// several is the latest one's). If it is gone meanwhile, create it.
+    /// The event of this name happened again: write `count`, `lastTimestamp` and `message` (that of
+    /// an event which stands for several is the latest one's). If it is gone meanwhile, create it.
     Repeat(Box<Event>),
 }
 
@@ -153,8 +156,8 @@ impl Recorder {
         Self::default()
     }
 
-    /// What to write for this note; nothing when the same event was written less than a second ago, or too much about the
-    /// object.
+    /// What to write for this note; nothing when the same event was written less than a second ago,
+    /// or too much about the object.
     pub fn record(&mut self, note: Note, now: Tick) -> Option<EventWrite> {
         let folded = match note.kind {
             Some(_) => Folded::Combined { known_by: note.of_its_kind(), shown: note },

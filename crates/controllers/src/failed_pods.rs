@@ -18,7 +18,8 @@ pub(crate) fn after(before: u32, failed_at: Tick) -> Tick {
     failed_at + AFTER_FAILURES.after(before.saturating_add(1))
 }
 
-/// When a pod ended: with its last container; else when it was no longer ready; else when it was made.
+/// When a pod ended: with its last container; else when it was no longer ready; else when it was
+/// made.
 pub(crate) fn finished_at(pod: &Pod) -> Tick {
     let containers =
         pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());

@@ -1,11 +1,13 @@
 //! Garbage collection by owner references.
 //!
-//! Source: the Kubernetes documentation on garbage collection and upstream's collector. An object whose owners are all gone
-//! is deleted; an owner is known by its UID, and its absence is checked at the server before anything is deleted because
-//! of it. An object deleted in the foreground waits (finalizer `foregroundDeletion`) until its dependents with
-//! `blockOwnerDeletion` are gone; one deleted with orphaning (finalizer `orphan`) first lets its dependents go. Owners of a
-//! kind that this view does not hold are left to whoever knows them: their dependents are never touched. Nor is an object
-//! without a namespace for the sake of an owner that would have one: nobody can say where to look for that.
+//! Source: the Kubernetes documentation on garbage collection and upstream's collector. An object
+//! whose owners are all gone is deleted; an owner is known by its UID, and its absence is checked
+//! at the server before anything is deleted because of it. An object deleted in the foreground
+//! waits (finalizer `foregroundDeletion`) until its dependents with `blockOwnerDeletion` are gone;
+//! one deleted with orphaning (finalizer `orphan`) first lets its dependents go. Owners of a kind
+//! that this view does not hold are left to whoever knows them: their dependents are never touched.
+//! Nor is an object without a namespace for the sake of an owner that would have one: nobody can
+//! say where to look for that.
 
 use std::collections::BTreeSet;
 
@@ -124,8 +126,9 @@ fn orphan_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     plan.then(without_finalizer(owner, ORPHAN));
 }
 
-/// Lets the object go once no dependent is left that blocks it. The dependents are deleted one by one, each for itself (`collect`).
-/// Objects that wait for each other in a circle would do so for ever: each that sees it stops blocking its own owners.
+/// Lets the object go once no dependent is left that blocks it. The dependents are deleted one by
+/// one, each for itself (`collect`). Objects that wait for each other in a circle would do so for
+/// ever: each that sees it stops blocking its own owners.
 fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     let blocks = |object: &Object| {
         object.uid() != owner.uid()
@@ -138,7 +141,8 @@ fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
     }
 }
 
-/// True when an owner that waits for the object waits, by way of its own owners, for itself. Looked for upwards: an object has few owners.
+/// True when an owner that waits for the object waits, by way of its own owners, for itself. Looked
+/// for upwards: an object has few owners.
 fn waits_for_itself(view: &View, object: &Object) -> bool {
     let mut seen = BTreeSet::new();
     let mut ahead = vec![object];
@@ -173,8 +177,8 @@ fn unblocked(object: &Object) -> Write {
     references_patch(object, json!(references))
 }
 
-/// True for a reference by which the deletion of this owner waits for the object. One that looks for the owner where it is not does
-/// not: it never finds out that the owner waits.
+/// True for a reference by which the deletion of this owner waits for the object. One that looks
+/// for the owner where it is not does not: it never finds out that the owner waits.
 fn blocks(reference: &OwnerReference, object: &Object, owner: &Object) -> bool {
     reference.uid == owner.uid()
         && reference.block_owner_deletion == Some(true)
@@ -235,7 +239,8 @@ fn standing(view: &View, object: &Object, reference: &OwnerReference) -> Standin
     }
 }
 
-/// True when the owner is there, in another namespace than the object: the reference will never find it.
+/// True when the owner is there, in another namespace than the object: the reference will never
+/// find it.
 fn is_of_other_namespace(view: &View, object: &Object, reference: &OwnerReference) -> bool {
     view.by_uid(&reference.uid).is_some_and(|owner| {
         !namespace_of(owner).is_empty() && namespace_of(owner) != namespace_of(object)
@@ -253,7 +258,8 @@ fn invalid_namespace(object: &Object, reference: &OwnerReference) -> Note {
     Note::new(object, Severity::Warning, "OwnerRefInvalidNamespace", message, COMPONENT)
 }
 
-/// Deletes the object if none of its owners is left; drops the references to those that are gone if one is.
+/// Deletes the object if none of its owners is left; drops the references to those that are gone if
+/// one is.
 fn collect(view: &View, object: &Object, plan: &mut Plan) {
     let references = owners::references(object.meta());
     let (mut solid, mut waiting, mut checks) = (Vec::new(), 0, Vec::new());

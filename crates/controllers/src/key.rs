@@ -33,7 +33,8 @@ pub enum Key {
     Garbage(ObjectId),
     /// The namespace controller at a Namespace.
     Namespace(String),
-    /// The pod garbage collector at a Pod: bound to a node that is gone, or terminating without one.
+    /// The pod garbage collector at a Pod: bound to a node that is gone, or terminating without
+    /// one.
     PodGc(NamespacedName),
     /// The PodRestart controller at a PodRestart: requests that no node will answer, and old ones.
     PodRestart(NamespacedName),

@@ -1,5 +1,6 @@
-//! The kinds the controllers know: all that are served, for each can have owners and dependents. Adding one is a variant, a line in
-//! the table and, if it is watched whole, an [`Object`](crate::Object) variant.
+//! The kinds the controllers know: all that are served, for each can have owners and dependents.
+//! Adding one is a variant, a line in the table and, if it is watched whole, an
+//! [`Object`](crate::Object) variant.
 
 use std::fmt;
 
@@ -108,8 +109,8 @@ pub enum Held {
 }
 
 impl Kind {
-    /// Every kind, in the order in which a namespace is emptied: owners before what they own, so that nothing is
-    /// re-created meanwhile.
+    /// Every kind, in the order in which a namespace is emptied: owners before what they own, so
+    /// that nothing is re-created meanwhile.
     pub const ALL: [Kind; 31] = [
         Kind::Deployment,
         Kind::DaemonSet,
@@ -211,7 +212,8 @@ impl Kind {
         }
     }
 
-    /// The kind that an owner reference names. The version does not matter: it is the same object in each.
+    /// The kind that an owner reference names. The version does not matter: it is the same object
+    /// in each.
     pub fn of_reference(api_version: &str, kind: &str) -> Option<Kind> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         Kind::ALL.into_iter().find(|k| k.info().kind == kind && k.info().group == group)

@@ -1,21 +1,26 @@
 //! The workload controllers, as pure functions of what was observed.
 //!
-//! A driver keeps a [`View`] up to date from watches, asks [`affected`] which [`Key`]s a change touches, and calls
-//! [`reconcile`] for each of them. The answer is a [`Plan`]: writes in batches, events, and the time at which the key wants
-//! to be looked at again. The driver carries the plan out and tells the view how each write went ([`View::settle`]).
+//! A driver keeps a [`View`] up to date from watches, asks [`affected`] which [`Key`]s a change
+//! touches, and calls [`reconcile`] for each of them. The answer is a [`Plan`]: writes in batches,
+//! events, and the time at which the key wants to be looked at again. The driver carries the plan
+//! out and tells the view how each write went ([`View::settle`]).
 //!
 //! ```text
 //!   watch event ─► View::apply ─► Change ─► affected ─► Key ─► reconcile ─► Plan ─► driver ─► View::settle ─► Change ─► …
 //! ```
 //!
 //! What keeps a stale view from doing harm:
-//! - **Own writes are in the view at once.** The server's answer to a write goes into the view before its key is looked at
-//!   again, and an older watch event does not take it back (`view::own_writes`). This replaces client-go's expectations.
-//! - **Names of created objects are deterministic** ([`names`]): creating the same pod twice is a conflict, never a double.
+//! - **Own writes are in the view at once.** The server's answer to a write goes into the view
+//!   before its key is looked at again, and an older watch event does not take it back
+//!   (`view::own_writes`). This replaces client-go's expectations.
+//! - **Names of created objects are deterministic** ([`names`]): creating the same pod twice is a
+//!   conflict, never a double.
 //! - **Deletes name the UID, updates the resourceVersion** they were decided on.
-//! - **Absence is checked at the server** before anything is deleted because of it ([`Write::CheckAbsent`]).
+//! - **Absence is checked at the server** before anything is deleted because of it
+//!   ([`Write::CheckAbsent`]).
 //!
-//! What is created again and again waits ever longer, whatever the cause: every plan passes [`creation_brake::hold_back`].
+//! What is created again and again waits ever longer, whatever the cause: every plan passes
+//! [`creation_brake::hold_back`].
 #![forbid(unsafe_code)]
 
 pub mod avoidance;

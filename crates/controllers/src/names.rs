@@ -1,8 +1,9 @@
 //! Names and hashes of created objects, without randomness.
 //!
-//! Upstream gives pods random suffixes. Here the suffix follows from the owner's UID and a number: creating the same pod
-//! twice, because a view was stale or an answer was lost, is refused by the server as AlreadyExists instead of making a
-//! second pod. The alphabet is the one of Kubernetes' own suffixes: no vowels, nothing to be taken for another letter.
+//! Upstream gives pods random suffixes. Here the suffix follows from the owner's UID and a number:
+//! creating the same pod twice, because a view was stale or an answer was lost, is refused by the
+//! server as AlreadyExists instead of making a second pod. The alphabet is the one of Kubernetes'
+//! own suffixes: no vowels, nothing to be taken for another letter.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,8 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Letters in a pod's suffix.
 const SUFFIX_LEN: usize = 5;
 
-/// The part of a generated name before its suffix: cut so that the whole has at most 63 letters, as upstream.
+/// The part of a generated name before its suffix: cut so that the whole has at most 63 letters, as
+/// upstream.
 pub(crate) fn base(owner: &str) -> &str {
     let end = owner.len().min(63 - 6);
     owner[..end].trim_end_matches(['-', '.'])
@@ -34,8 +36,8 @@ fn letters(owner_uid: &str, number: u32) -> [char; SUFFIX_LEN] {
     spelled(hash.finish())
 }
 
-/// Names for new pods of an owner: those of a series, behind the same stem, that are neither taken nor were lately. Nothing is copied for
-/// those that are: of a thousand pods they are a thousand.
+/// Names for new pods of an owner: those of a series, behind the same stem, that are neither taken
+/// nor were lately. Nothing is copied for those that are: of a thousand pods they are a thousand.
 pub(crate) fn free<'a>(
     view: &'a View,
     owner: &'a ObjectMeta,
@@ -67,8 +69,8 @@ fn spelled<const LEN: usize>(mut rest: u64) -> [char; LEN] {
     })
 }
 
-/// The hash of a pod template as `pod-template-hash` shows it. `collisions` is the Deployment's `status.collisionCount`:
-/// a raised one gives another hash for the same template.
+/// The hash of a pod template as `pod-template-hash` shows it. `collisions` is the Deployment's
+/// `status.collisionCount`: a raised one gives another hash for the same template.
 pub fn template_hash(
     template: &k8s_openapi::api::core::v1::PodTemplateSpec,
     collisions: Option<i32>,

@@ -1,7 +1,9 @@
-//! Deletes what is in a namespace that is being deleted, kind by kind, and then lets the namespace go.
+//! Deletes what is in a namespace that is being deleted, kind by kind, and then lets the namespace
+//! go.
 //!
-//! Owners go before what they own, so that nothing is re-created meanwhile (the API refuses creations by then anyway).
-//! Before the finalizer is taken away the server is asked, kind by kind, whether anything is left.
+//! Owners go before what they own, so that nothing is re-created meanwhile (the API refuses
+//! creations by then anyway). Before the finalizer is taken away the server is asked, kind by kind,
+//! whether anything is left.
 
 mod conditions;
 
@@ -47,14 +49,16 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     let left = Left::count(view, name, kinds());
     for kind in kinds() {
         let is_undeleted = view.in_namespace(kind, name).any(|o| !owners::is_terminating(o.meta()));
-        // A kind that is not watched may have objects, and so may any kind while the view lags behind the namespace's
-        // deletion: when nothing is known to be left, every kind is deleted once more.
+        // A kind that is not watched may have objects, and so may any kind while the view lags
+        // behind the namespace's deletion: when nothing is known to be left, every kind is deleted
+        // once more.
         let is_last_sweep = left.is_empty();
         if is_undeleted || is_last_sweep {
             plan.then(Write::DeleteAll { of: ObjectId::new(kind, NamespacedName::new(name, "")) });
         }
     }
-    // What is deleted now is not reported as left: its end, or its deletion timestamp, brings the next look.
+    // What is deleted now is not reported as left: its end, or its deletion timestamp, brings the
+    // next look.
     let report = || conditions::updated(namespace, &left, now).map(Object::from);
     if !left.is_empty() {
         if plan.batches.is_empty() {

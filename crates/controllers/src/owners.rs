@@ -6,7 +6,8 @@ pub use rekindle_types::owners::controller_of;
 
 use crate::{Kind, Object, View};
 
-/// The UID of the workload that an object belongs to: of its controller's controller, else of its controller, else its own.
+/// The UID of the workload that an object belongs to: of its controller's controller, else of its
+/// controller, else its own.
 pub fn root_uid(view: &View, object: &Object) -> String {
     let Some(controller) = controller_of(object.meta()) else { return object.uid().to_owned() };
     let above = view.by_uid(&controller.uid).and_then(|object| controller_of(object.meta()));

@@ -1,4 +1,5 @@
-//! Changes of an object that hold only while the object is as it was looked at: another of its name, or a newer version of it, refuses them.
+//! Changes of an object that hold only while the object is as it was looked at: another of its
+//! name, or a newer version of it, refuses them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};

@@ -17,17 +17,19 @@ use crate::{Change, Kind, NamespacedName, Object, ObjectId};
 /// The answer of a reconcile. Empty when nothing is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Writes in order of the batches. Those of a batch may be carried out at the same time; a batch is begun only when
-    /// every write of the one before succeeded.
+    /// Writes in order of the batches. Those of a batch may be carried out at the same time; a
+    /// batch is begun only when every write of the one before succeeded.
     pub batches: Vec<Vec<Step>>,
     /// Events to record whatever becomes of the writes.
     pub notes: Vec<Note>,
-    /// When the key must be looked at again although nothing changed. The driver keeps one such time per key.
+    /// When the key must be looked at again although nothing changed. The driver keeps one such
+    /// time per key.
     pub again_at: Option<Tick>,
-    /// A pod was looked at and fits no node. The driver tells the view at once ([`View::remember`](crate::View::remember)).
+    /// A pod was looked at and fits no node. The driver tells the view at once
+    /// ([`View::remember`](crate::View::remember)).
     pub unfit: Option<Attempt>,
-    /// Series whose creations are held back, as `notes` say for the first time. The driver tells the view at once
-    /// ([`View::creation_pauses_told`](crate::View::creation_pauses_told)).
+    /// Series whose creations are held back, as `notes` say for the first time. The driver tells
+    /// the view at once ([`View::creation_pauses_told`](crate::View::creation_pauses_told)).
     pub paused: Vec<CreationSeries>,
 }
 
@@ -54,13 +56,15 @@ pub struct Report {
 pub enum Write {
     /// Create it. A name that is taken already is a refusal, never a double.
     Create(Manifest),
-    /// Ask whether it could be created, without creating it (dry run). That its name is taken is no refusal.
+    /// Ask whether it could be created, without creating it (dry run). That its name is taken is no
+    /// refusal.
     TryCreate(Manifest),
     /// Replace it, if it still has the resourceVersion that it carries.
     Update(Object),
     /// Replace its status, if it still has the resourceVersion that it carries.
     UpdateStatus(Object),
-    /// A JSON merge patch. It carries `metadata.uid`, and `metadata.resourceVersion` where a stale view could harm.
+    /// A JSON merge patch. It carries `metadata.uid`, and `metadata.resourceVersion` where a stale
+    /// view could harm.
     Patch {
         /// What is patched.
         id: ObjectId,
@@ -85,7 +89,8 @@ pub enum Write {
         /// The node.
         node: String,
     },
-    /// Say that a pod is expected on a node (`status.nominatedNodeName`), so that nobody else takes its room there (KEP-5278).
+    /// Say that a pod is expected on a node (`status.nominatedNodeName`), so that nobody else takes
+    /// its room there (KEP-5278).
     Nominate {
         /// The pod.
         pod: ObjectId,
@@ -94,7 +99,8 @@ pub enum Write {
         /// The node.
         node: String,
     },
-    /// Evict a pod (subresource `eviction`, policy/v1): disruption budgets hold. Harmless when it is evicted already.
+    /// Evict a pod (subresource `eviction`, policy/v1): disruption budgets hold. Harmless when it
+    /// is evicted already.
     Evict(Evict),
     /// Write a namespace's finalizers (subresource `finalize`).
     Finalize(Box<Namespace>),
@@ -278,8 +284,8 @@ pub enum Place {
     /// It is the newest.
     #[default]
     Newest,
-    /// Somebody has written since, and that was seen before the answer. The state in between was never seen, so the change back may
-    /// have looked like none: who wrote looks again.
+    /// Somebody has written since, and that was seen before the answer. The state in between was
+    /// never seen, so the change back may have looked like none: who wrote looks again.
     Overtaken,
 }
 
@@ -320,7 +326,8 @@ impl Plan {
         }
     }
 
-    /// Adds the steps in batches of 1, 2, 4, …: what can never be done costs one refused request and not hundreds.
+    /// Adds the steps in batches of 1, 2, 4, …: what can never be done costs one refused request
+    /// and not hundreds.
     pub fn then_ever_more(&mut self, steps: impl IntoIterator<Item = Step>) {
         let mut steps = steps.into_iter().peekable();
         let mut size = 1;

@@ -1,10 +1,13 @@
-//! Clears away pods that no node will ever answer for, and those that have ended when there are too many of them.
+//! Clears away pods that no node will ever answer for, and those that have ended when there are too
+//! many of them.
 //!
-//! A pod bound to a node that does not exist (for 40 s unless set otherwise, upstream's quarantine) ends as Failed and is deleted; a pod that is
-//! being deleted and was never bound is removed. So is one that is being deleted on a node that is not ready and that somebody
-//! has declared out of service: he vouches that nothing of it runs any more. Of pods that have ended 12,500 are kept.
+//! A pod bound to a node that does not exist (for 40 s unless set otherwise, upstream's quarantine)
+//! ends as Failed and is deleted; a pod that is being deleted and was never bound is removed. So is
+//! one that is being deleted on a node that is not ready and that somebody has declared out of
+//! service: he vouches that nothing of it runs any more. Of pods that have ended 12,500 are kept.
 //!
-//! Source: Kubernetes documentation, "Pod Lifecycle", "Garbage collection of Pods"; "Non-graceful node shutdown".
+//! Source: Kubernetes documentation, "Pod Lifecycle", "Garbage collection of Pods"; "Non-graceful
+//! node shutdown".
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

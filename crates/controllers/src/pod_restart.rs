@@ -1,9 +1,12 @@
-//! Looks after PodRestarts that no node will answer, carries out those that replace the pod, and clears away old ones.
+//! Looks after PodRestarts that no node will answer, carries out those that replace the pod, and
+//! clears away old ones.
 //!
-//! A request that names no pod, or one that does not exist, has another UID or is on no node is Refused here. Restarts in place are the node's
-//! to answer; Recreate, Reschedule ([`replace`]) and Rollback ([`rollback`]) are carried out here. A request that is not finished by its
-//! deadline is Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it says nothing else), unless
-//! a ledger still has to read it, a node is avoided because of it, or it has the only copy of a pod ([`kept`]).
+//! A request that names no pod, or one that does not exist, has another UID or is on no node is
+//! Refused here. Restarts in place are the node's to answer; Recreate, Reschedule ([`replace`]) and
+//! Rollback ([`rollback`]) are carried out here. A request that is not finished by its deadline is
+//! Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it
+//! says nothing else), unless a ledger still has to read it, a node is avoided because of it, or it
+//! has the only copy of a pod ([`kept`]).
 
 mod budgets;
 mod elsewhere;
@@ -41,7 +44,8 @@ use crate::{
 
 /// How long a finished request that does not say so stays to be looked at.
 pub const TTL_AFTER_FINISH: TickDuration = TickDuration::from_secs(10 * 60);
-/// A ledger that waits to see its request waits no longer than this: by then the ladder would not ask for it again.
+/// A ledger that waits to see its request waits no longer than this: by then the ladder would not
+/// ask for it again.
 const AWAITED_MAX: TickDuration = TickDuration::from_secs(20 * 60);
 /// The grace period of a pod that names none.
 const GRACE_DEFAULT: TickDuration = TickDuration::from_secs(30);
@@ -106,7 +110,8 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
-/// The requests that a change of a node concerns: one that had nowhere to go may have somewhere now, and one that waits for its agent says so.
+/// The requests that a change of a node concerns: one that had nowhere to go may have somewhere
+/// now, and one that waits for its agent says so.
 fn concerned_by_node(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     let is_ready = |object: Option<&Object>| match object {
         Some(Object::Node(node)) => Some(cluster::is_ready(node)),
@@ -127,8 +132,8 @@ fn concerned_by_node(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
-/// The requests that a change of a pod concerns. The node answers for its pods; a request of its is ours only when its pod is
-/// gone, which one of the same name that comes after it tells, too.
+/// The requests that a change of a pod concerns. The node answers for its pods; a request of its is
+/// ours only when its pod is gone, which one of the same name that comes after it tells, too.
 fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     let pod = change.latest();
     let uid = |object: Option<&Object>| object.map(|object| object.uid().to_owned());
@@ -222,8 +227,9 @@ fn tell_of_silence(view: &View, restart: &PodRestart, plan: &mut Plan) {
     }
 }
 
-/// Gives up a restart in place that is not finished by its deadline. There always is one: what never runs again, on a node that is gone or
-/// for want of something that is tried again and again, would otherwise be under way for ever.
+/// Gives up a restart in place that is not finished by its deadline. There always is one: what
+/// never runs again, on a node that is gone or for want of something that is tried again and again,
+/// would otherwise be under way for ever.
 fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     match carried_out_by(restart) {
         CarriedOutBy::Node => {}
@@ -259,8 +265,9 @@ fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan)
             format!("{what} within its deadline of {limit}; what was begun goes on")
         }
     };
-    // what a ladder asked for was not tried, and is none of its attempts; where a node that is well takes nothing up, it is one: the ladder goes on
-    // with the next rung instead of asking for the same for ever
+    // what a ladder asked for was not tried, and is none of its attempts; where a node that is well
+    // takes nothing up, it is one: the ladder goes on with the next rung instead of asking for the
+    // same for ever
     let end = match (silent, &restart.spec.ladder_name) {
         (Some(_), Some(_)) => PodRestartPhase::Withdrawn,
         (Some(_), None) | (None, _) => PodRestartPhase::Failed,
@@ -293,7 +300,8 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
     if due > now {
         plan.look_again(due);
     } else if asked + AWAITED_MAX > now && is_awaited(view, restart) {
-        // The ledger's next write brings us here again. One whose ladder is gone is not written any more.
+        // The ledger's next write brings us here again. One whose ladder is gone is not written any
+        // more.
         plan.look_again(asked + AWAITED_MAX);
     } else {
         plan.then(Write::delete(&Object::PodRestart(restart.clone()), Propagation::Background));
@@ -314,7 +322,8 @@ fn is_awaited(view: &View, restart: &PodRestart) -> bool {
 
 /// Why no node will ever take a request up.
 enum Impossible {
-    /// The name it gives is none that a pod can have. Nothing is to be asked: the server would answer something else.
+    /// The name it gives is none that a pod can have. Nothing is to be asked: the server would
+    /// answer something else.
     NoName(String),
     /// There is no such pod: to be checked at the server, for the view may be behind.
     NoPod,
@@ -344,7 +353,8 @@ fn impossible(restart: &PodRestart, pod: Option<&Arc<Pod>>) -> Option<Impossible
     }
 }
 
-/// False for a rung that concerns the pod's Deployment: a revision whose pods no node takes is one to go back from.
+/// False for a rung that concerns the pod's Deployment: a revision whose pods no node takes is one
+/// to go back from.
 fn restarts_pod(rung: Rung) -> bool {
     match rung {
         Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate | Rung::Reschedule => true,
@@ -422,7 +432,8 @@ fn again(
     Write::UpdateStatus(restart.into())
 }
 
-/// A request that is held back stays so, for it has no room among the restarts of ladders; none when that is what it says already.
+/// A request that is held back stays so, for it has no room among the restarts of ladders; none
+/// when that is what it says already.
 pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<Write> {
     let status = restart.status.as_ref()?;
     let before = status.replacement.as_ref().filter(|_| is_held(restart))?;

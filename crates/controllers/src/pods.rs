@@ -30,7 +30,8 @@ pub fn nominated_node(pod: &Pod) -> Option<&str> {
 /// Condition type that says why a pod is ended from outside (KEP-3329).
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// The pod's conditions with `DisruptionTarget` as it is now: `reason` is the machine's word, `message` the reader's.
+/// The pod's conditions with `DisruptionTarget` as it is now: `reason` is the machine's word,
+/// `message` the reader's.
 pub fn conditions_with_disruption(
     pod: &Pod,
     reason: &str,
@@ -74,8 +75,9 @@ pub fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availabili
     if from <= now { Availability::Available } else { Availability::From(from) }
 }
 
-/// When it became ready; never later than now. Where its node's clock is ahead of ours, what the pod took to become ready, which is
-/// told by that clock alone, is counted from its binding, which is told by ours.
+/// When it became ready; never later than now. Where its node's clock is ahead of ours, what the
+/// pod took to become ready, which is told by that clock alone, is counted from its binding, which
+/// is told by ours.
 fn ready_since(pod: &Pod, ready: &PodCondition, now: Tick) -> Tick {
     let said = ready.last_transition_time.as_ref().map_or(now, Tick::from);
     if said <= now {
@@ -129,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_ready_pod_counts_as_available_after_its_time_whatever_the_clock_of_its_node() {
-        // (when it was bound by our clock; started and ready by the node's; from when on it is available at 100 s, with 30 s)
+        // (when it was bound by our clock; started and ready by the node's; from when on it is
+        // available at 100 s, with 30 s)
         let at = |seconds: u64| Tick::from_secs(seconds).to_time();
         for (bound, started, ready, expected) in [
             (Some(50), Some(50), 60, None),

@@ -1,4 +1,5 @@
-//! Whether a controller makes another pod in the place of one that is gone, as it stands now: what was scaled down makes none.
+//! Whether a controller makes another pod in the place of one that is gone, as it stands now: what
+//! was scaled down makes none.
 
 use crate::{Kind, Object, View, daemon_set, job, owners, pods, replica_set, stateful_set};
 

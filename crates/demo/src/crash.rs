@@ -1,4 +1,5 @@
-//! `demo crash`: ends with an error after a while, on a schedule over several starts, or when a file is there.
+//! `demo crash`: ends with an error after a while, on a schedule over several starts, or when a
+//! file is there.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +18,8 @@ pub struct Crash {
     /// Crash only when this file is there; otherwise go on running
     #[arg(long)]
     if_file: Option<PathBuf>,
-    /// Run this long on the first start, this long on the second, …; after the last one go on running. Needs --counter
+    /// Run this long on the first start, this long on the second, …; after the last one go on
+    /// running. Needs --counter
     #[arg(long, value_delimiter = ',', value_parser = duration, requires = "counter", conflicts_with = "if_file")]
     schedule: Vec<Duration>,
     /// The file that counts the starts of --schedule; put it on a volume

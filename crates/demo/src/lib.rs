@@ -1,7 +1,9 @@
-//! `rekindle demo`: an app that misbehaves on demand, so that examples, drills and tests need no other image.
+//! `rekindle demo`: an app that misbehaves on demand, so that examples, drills and tests need no
+//! other image.
 //!
-//! It is the program of the built-in image `localhost/demo`. It runs as the first process of a container, where the kernel
-//! ignores every signal that has no handler: each subcommand therefore says what it does on SIGTERM.
+//! It is the program of the built-in image `localhost/demo`. It runs as the first process of a
+//! container, where the kernel ignores every signal that has no handler: each subcommand therefore
+//! says what it does on SIGTERM.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,

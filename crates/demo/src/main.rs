@@ -1,5 +1,5 @@
-//! The program of the built-in image `localhost/demo`: `rekindle demo` by itself, small and static, so that it starts at once and needs
-//! nothing beside it.
+//! The program of the built-in image `localhost/demo`: `rekindle demo` by itself, small and static,
+//! so that it starts at once and needs nothing beside it.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

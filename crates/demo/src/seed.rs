@@ -1,5 +1,6 @@
-//! `demo seed`: the first time, leaves a bad file behind; never again. A stand-in for whatever once put bad state into a
-//! shared volume and will not do so twice: a download cut short, a half-written cache, a crash in the middle of a migration.
+//! `demo seed`: the first time, leaves a bad file behind; never again. A stand-in for whatever once
+//! put bad state into a shared volume and will not do so twice: a download cut short, a
+//! half-written cache, a crash in the middle of a migration.
 
 use std::path::PathBuf;
 

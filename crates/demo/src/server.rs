@@ -1,4 +1,5 @@
-//! `demo server`: an HTTP server with the three health endpoints, a slow start, and a drain on SIGTERM.
+//! `demo server`: an HTTP server with the three health endpoints, a slow start, and a drain on
+//! SIGTERM.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

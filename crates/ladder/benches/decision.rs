@@ -1,5 +1,6 @@
-//! What one pod event costs with 10,000 ledgers: the change of a ledger is taken in, the surroundings are read, and it is decided. Beside
-//! it the same with a walk over all ledgers in place of the register. Run with `cargo bench -p rekindle-ladder`.
+//! What one pod event costs with 10,000 ledgers: the change of a ledger is taken in, the
+//! surroundings are read, and it is decided. Beside it the same with a walk over all ledgers in
+//! place of the register. Run with `cargo bench -p rekindle-ladder`.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -30,7 +31,8 @@ use rekindle_types::{Tick, TickDuration};
 const LEDGERS: usize = 10_000;
 const NAMESPACES: usize = 50;
 const PODS_OF_A_CONTROLLER: usize = 10;
-/// PodRestarts that are kept, finished or not: as many as the cluster's limit allows in the ten minutes that they stay.
+/// PodRestarts that are kept, finished or not: as many as the cluster's limit allows in the ten
+/// minutes that they stay.
 const RESTARTS: usize = 600;
 const NOW: Tick = Tick::from_secs(1_800_000_000);
 const ROUNDS: usize = 20_000;

@@ -3,8 +3,8 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{Effect, RestartLedgerStatus, Rung, RungAttempts};
 
-/// The rung of the last restart that was asked for, when that was over before anything was done to the pod. It counts as an attempt, and has shown
-/// nothing.
+/// The rung of the last restart that was asked for, when that was over before anything was done to
+/// the pod. It counts as an attempt, and has shown nothing.
 pub(crate) fn last_untried(ledger: &RestartLedgerStatus) -> Option<Rung> {
     let asked = ledger.asked().next_back()?;
     match asked.outcome.as_ref()?.effect() {

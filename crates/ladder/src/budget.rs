@@ -13,8 +13,8 @@ use crate::{Crowd, Limits, Policy, TokenBucket};
 
 /// Buckets and `perMinute` look back so far.
 pub(crate) const MINUTE: TickDuration = TickDuration::from_secs(60);
-/// A restart that has not finished after this takes no room any more: its node is gone, or its pod never runs again. It must
-/// not hold up the others for ever.
+/// A restart that has not finished after this takes no room any more: its node is gone, or its pod
+/// never runs again. It must not hold up the others for ever.
 pub(crate) const GIVEN_UP_AFTER: TickDuration = RESTART_GIVEN_UP_AFTER;
 
 /// What other pods of the ladder take of its budget.
@@ -22,7 +22,8 @@ pub(crate) const GIVEN_UP_AFTER: TickDuration = RESTART_GIVEN_UP_AFTER;
 pub struct Occupancy {
     /// Pods with restarts under way: since when the last of them, the oldest first.
     pub under_way: Vec<Tick>,
-    /// When restarts above Container were decided, or went on after they were held back, within the last minute; the oldest first.
+    /// When restarts above Container were decided, or went on after they were held back, within the
+    /// last minute; the oldest first.
     pub decided: Vec<Tick>,
 }
 
@@ -31,11 +32,13 @@ pub struct Occupancy {
 pub(crate) enum Room {
     /// It may.
     Free,
-    /// `maxConcurrent` restarts are under way. A slot becomes free when one finishes, at the latest then.
+    /// `maxConcurrent` restarts are under way. A slot becomes free when one finishes, at the latest
+    /// then.
     Concurrent { limit: u32, at_the_latest: Tick },
     /// `perMinute` restarts were decided; the next one may be then.
     Rate { limit: u32, free_at: Tick },
-    /// As many pods of the controller as may be are being restarted; at the latest then there is room.
+    /// As many pods of the controller as may be are being restarted; at the latest then there is
+    /// room.
     Workload { limit: usize, at_the_latest: Tick },
     /// The bucket of the namespace or the cluster is empty; the next token is there then.
     Bucket { scope: Scope, bucket: TokenBucket, free_at: Tick },
@@ -92,9 +95,9 @@ pub fn decided_lately(now: Tick, ledger: &RestartLedgerStatus) -> Vec<Tick> {
     decided(ledger).into_iter().filter_map(|at| within(now, at, MINUTE)).collect()
 }
 
-/// When restarts above Container were decided, as far back as a ledger tells, the oldest first. Attempts leave it with their window,
-/// which may be shorter than a minute, and the decisions stay. An attempt and its decision are one, also when the attempt counts from
-/// later on.
+/// When restarts above Container were decided, as far back as a ledger tells, the oldest first.
+/// Attempts leave it with their window, which may be shorter than a minute, and the decisions stay.
+/// An attempt and its decision are one, also when the attempt counts from later on.
 pub(crate) fn decided(ledger: &RestartLedgerStatus) -> Vec<Tick> {
     let attempts = ledger.attempts.iter().flatten().filter(|a| a.rung > Rung::Container);
     let attempts = attempts.flat_map(|a| a.at.iter().map(|at| (a.rung, Tick::from(at))));
@@ -121,8 +124,8 @@ pub(crate) fn decided(ledger: &RestartLedgerStatus) -> Vec<Tick> {
 }
 
 impl Occupancy {
-    /// From the PodRestarts and the ledgers of the ladder's other pods: ledgers are written before PodRestarts, so a restart
-    /// that is decided and not seen yet counts too.
+    /// From the PodRestarts and the ledgers of the ladder's other pods: ledgers are written before
+    /// PodRestarts, so a restart that is decided and not seen yet counts too.
     pub fn of<'a>(
         now: Tick,
         restarts: impl Iterator<Item = &'a PodRestart>,
@@ -185,8 +188,9 @@ impl Occupancy {
     }
 }
 
-/// Pods with restarts under way, by their names. Requests of one pod follow each other, and one that lost its place to the next is not over
-/// before that one is: together they take one replica down, until the last of them is over.
+/// Pods with restarts under way, by their names. Requests of one pod follow each other, and one
+/// that lost its place to the next is not over before that one is: together they take one replica
+/// down, until the last of them is over.
 #[derive(Debug, Default)]
 pub(crate) struct Pods<'a>(BTreeMap<&'a str, Tick>);
 

@@ -18,7 +18,8 @@ use crate::seen::cut;
 use crate::sentence::{self, Quotes, Story};
 use crate::{Peers, Severity, Situation, Trial, limits, stability};
 
-/// A revision whose containers cannot be configured or created is rolled back when the pod is on its node for so long.
+/// A revision whose containers cannot be configured or created is rolled back when the pod is on
+/// its node for so long.
 const STUCK_FOR: TickDuration = TickDuration::from_secs(60);
 
 /// The failures of one look that a restart may help against.
@@ -171,8 +172,8 @@ impl<'a> Decider<'a> {
         self.situation.rollback.filter(|_| is_left).map(|_| step)
     }
 
-    /// Whether a rung may be taken while most replicas fail alike. What this pod has tried itself need not be in the view yet; of
-    /// Rollback its attempts alone say how often.
+    /// Whether a rung may be taken while most replicas fail alike. What this pod has tried itself
+    /// need not be in the view yet; of Rollback its attempts alone say how often.
     pub(crate) fn leave<'p>(&self, common: &'p Peers, rung: Rung) -> Leave<'p> {
         let in_vain = rung != Rung::Rollback
             && self.draft.ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
@@ -302,15 +303,18 @@ impl<'a> Decider<'a> {
         let is_possible = rung != Rung::Rollback || self.situation.rollback.is_some();
         let step = self.situation.policy.step(rung).filter(|step| number <= step.attempts);
         let Some(step) = step.filter(|_| is_possible) else {
-            // The ladder was edited meanwhile, or the revision to go back to is gone: the next failure is answered as it is now.
+            // The ladder was edited meanwhile, or the revision to go back to is gone: the next
+            // failure is answered as it is now.
             self.draft.ledger.held_rung = None;
             return;
         };
-        // What runs just now is not disturbed: it fails again, and is answered then, or it settles, and needs nothing.
+        // What runs just now is not disturbed: it fails again, and is answered then, or it settles,
+        // and needs nothing.
         if self.on_its_way().is_some() || self.view.up_since().is_some() {
             return;
         }
-        // Somebody restarts it since, and nothing has failed after that: what comes of it is waited for.
+        // Somebody restarts it since, and nothing has failed after that: what comes of it is waited
+        // for.
         let held_at = self.draft.ledger.decisions.iter().flatten().next_back();
         if held_at.is_some_and(|held| self.requests.is_begun_since(Tick::from(&held.at))) {
             return;
@@ -344,8 +348,9 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Something keeps a container from starting. A new revision is rolled back for that, when the ladder lists it: at once when its image
-    /// cannot be had, for anything else when it lasts and most of its pods fail so.
+    /// Something keeps a container from starting. A new revision is rolled back for that, when the
+    /// ladder lists it: at once when its image cannot be had, for anything else when it lasts and
+    /// most of its pods fail so.
     pub(crate) fn answer_stuck(&mut self, stuck: &Stuck) {
         if self.on_its_way().is_some() {
             return;
@@ -365,7 +370,8 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Whether what no restart helps against is the new revision's: most of its pods fail so, and this one for the second time.
+    /// Whether what no restart helps against is the new revision's: most of its pods fail so, and
+    /// this one for the second time.
     fn rolls_back_from(&self, failure: &Failure<'_>) -> bool {
         let again = self.view.containers.iter().any(|container| {
             failure.part == Part::Container(container.name) && container.ended > 1

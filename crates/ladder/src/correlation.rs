@@ -1,4 +1,5 @@
-//! What the other pods do: one sick pod, a sick revision (or something that all its pods depend on), or a sick node.
+//! What the other pods do: one sick pod, a sick revision (or something that all its pods depend
+//! on), or a sick node.
 //!
 //! | who fails | what it is | what follows |
 //! |---|---|---|
@@ -6,8 +7,8 @@
 //! | more than half of the revision, at least two, in the same way | a bad rollout or a dead dependency | no new pod and no other node: Recreate and Reschedule are held. A restart in place is tried on one of those pods ([`crate::tried`]): when it helps, it is done for the others, too; when it does not, it is held for all of them. With Rollback listed and a healthy revision before, that is tried instead of holding |
 //! | more than half of a node's pods, of at least two workloads, and another node does better, though not if this pod's own revision fails alike on all others | a sick node | Reschedule, if listed; nothing in place helps |
 //!
-//! Which pods fail, and how, is read from their statuses ([`crate::symptom_of`]): it needs no memory and is the same for every
-//! pod that looks.
+//! Which pods fail, and how, is read from their statuses ([`crate::symptom_of`]): it needs no
+//! memory and is the same for every pod that looks.
 
 use rekindle_types::v1alpha1::Rung;
 
@@ -16,7 +17,8 @@ use crate::{Policy, Trial, Tried};
 /// What a pod's peers do. All counts hold the pod itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
-    /// The revision: the name of the pod's controller, and what tells its revisions apart when it has several.
+    /// The revision: the name of the pod's controller, and what tells its revisions apart when it
+    /// has several.
     pub revision: String,
     /// Pods of the revision that are neither finished nor going.
     pub replicas: usize,
@@ -28,7 +30,8 @@ pub struct Peers {
     pub trial: Option<Trial>,
     /// The highest rung above Container since which another pod of the controller is well.
     pub helped: Option<Rung>,
-    /// Set when the node is worse off than another, and the revision does not fail alike everywhere.
+    /// Set when the node is worse off than another, and the revision does not fail alike
+    /// everywhere.
     pub node: Option<NodeTrouble>,
     /// What the node itself says that is wrong with it: a condition, as `NetworkUnavailable`.
     pub node_says: Option<String>,
@@ -81,7 +84,8 @@ pub(crate) enum Leave<'a> {
 }
 
 impl Peers {
-    /// Takes in what was tried on a pod of the controller, which may be one of those that fail alike.
+    /// Takes in what was tried on a pod of the controller, which may be one of those that fail
+    /// alike.
     pub fn add(&mut self, tried: Tried, likeness: Likeness) {
         match (tried, likeness) {
             (Tried::Nothing, _) | (Tried::InVain(_), Likeness::Other) => {}

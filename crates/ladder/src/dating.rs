@@ -1,6 +1,7 @@
-//! From when attempts count. What is due may be held back by a budget, and what was decided by a disruption budget, the lack of another node
-//! or a node that is silent. The window stands still meanwhile, and goes on with attempts that are as old as when it began to: so nothing
-//! that waited for long has left it, and what is carried out late is inside it as long as anything else.
+//! From when attempts count. What is due may be held back by a budget, and what was decided by a
+//! disruption budget, the lack of another node or a node that is silent. The window stands still
+//! meanwhile, and goes on with attempts that are as old as when it began to: so nothing that waited
+//! for long has left it, and what is carried out late is inside it as long as anything else.
 //!
 //! | stood still while | goes on |
 //! |---|---|
@@ -59,8 +60,9 @@ impl Decider<'_> {
         }
     }
 
-    /// The newest attempt, if it asked for a restart and still counts from when it was decided: its rung, when that was, and the request. A
-    /// long wait may have more to tell than a ledger keeps: of the decision then nothing is left but its attempt.
+    /// The newest attempt, if it asked for a restart and still counts from when it was decided: its
+    /// rung, when that was, and the request. A long wait may have more to tell than a ledger keeps:
+    /// of the decision then nothing is left but its attempt.
     fn last_asked(&self) -> Option<(Rung, Tick, Option<String>)> {
         let ledger = &self.draft.ledger;
         let attempts = Attempts::of(ledger);

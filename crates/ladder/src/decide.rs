@@ -1,4 +1,5 @@
-//! From what is known of a pod to what is done. The order of the steps is the order of the functions.
+//! From what is known of a pod to what is done. The order of the steps is the order of the
+//! functions.
 
 use rekindle_types::Tick;
 use rekindle_types::digest::fold;
@@ -21,8 +22,9 @@ use crate::{Action, Decision, PodRestartPlan, Severity, Situation, outcomes, sen
 /// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Decides what is done for a pod. The same situation always gives the same decision. Given back as the next situation's ledger, a
-/// decision changes nothing more and says nothing more; a PodRestart is asked for until it is among the situation's restarts.
+/// Decides what is done for a pod. The same situation always gives the same decision. Given back as
+/// the next situation's ledger, a decision changes nothing more and says nothing more; a PodRestart
+/// is asked for until it is among the situation's restarts.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     let view = PodView::of(situation.pod);
     let mut policy = situation.policy.without(view.impossible);
@@ -133,8 +135,8 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// The ledger may speak of an earlier pod of the same name: its attempts go on, its counts do not. True when it speaks of
-    /// this one.
+    /// The ledger may speak of an earlier pod of the same name: its attempts go on, its counts do
+    /// not. True when it speaks of this one.
     fn take_over_ledger(&mut self) -> bool {
         let ledger = &mut self.draft.ledger;
         let is_same = ledger.pod_uid.as_deref() == Some(self.view.uid);
@@ -162,8 +164,9 @@ impl<'a> Decider<'a> {
         failures::count(&self.view, since, &self.requests)
     }
 
-    /// Writes down how far everything was counted, and which running attempts a restart of somebody else is about to end. That is
-    /// noted once: when the request is still shown as waiting, its new containers may be running already.
+    /// Writes down how far everything was counted, and which running attempts a restart of somebody
+    /// else is about to end. That is noted once: when the request is still shown as waiting, its
+    /// new containers may be running already.
     fn observe(&mut self) {
         let waiting = self.requests.waiting_in_place();
         let name = waiting.and_then(|request| request.metadata.name.clone());
@@ -183,7 +186,8 @@ impl<'a> Decider<'a> {
         self.observe_with(excuse);
     }
 
-    /// A request that was withdrawn did nothing to the pod: it uses up no attempt of its rung and nothing of the budgets.
+    /// A request that was withdrawn did nothing to the pod: it uses up no attempt of its rung and
+    /// nothing of the budgets.
     fn take_back_withdrawn(&mut self) {
         let withdrawn: Vec<(&str, &str)> = self.requests.withdrawn().collect();
         for (name, why) in withdrawn {
@@ -200,7 +204,8 @@ impl<'a> Decider<'a> {
         self.draft.tell(Severity::Normal, LADDER_STEP, &why);
     }
 
-    /// The ladder's last request, when it was over before anything was done to the pod and counts as an attempt: its rung, its name, and why.
+    /// The ladder's last request, when it was over before anything was done to the pod and counts
+    /// as an attempt: its rung, its name, and why.
     pub(crate) fn not_carried_out(&self) -> Option<(Rung, String, String)> {
         let asked = self.draft.ledger.asked().next_back()?;
         match asked.outcome.as_ref()?.effect() {
@@ -209,7 +214,8 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Nothing goes on that the ledger's last words tell of. One that was given up for want of a node is answered at once.
+    /// Nothing goes on that the ledger's last words tell of. One that was given up for want of a
+    /// node is answered at once.
     fn tell_undone(&mut self) {
         let Some((rung, name, why)) = self.not_carried_out() else { return };
         let last = self.draft.ledger.decisions.iter().flatten().next_back();
@@ -265,7 +271,8 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// A restart that was decided and is not in the API: it is asked for until it is seen, or it is too late for it.
+    /// A restart that was decided and is not in the API: it is asked for until it is seen, or it is
+    /// too late for it.
     fn ask_again(&mut self) {
         let Some(name) = self.draft.ledger.pending_restart.clone() else { return };
         let mut decisions = self.draft.ledger.decisions.iter().flatten().rev();
@@ -300,8 +307,9 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// A name that no request for the pod has. Those that a ledger asked for which was deleted since have its names; nobody would carry them out again,
-    /// and the ladder would take them for its own that are done.
+    /// A name that no request for the pod has. Those that a ledger asked for which was deleted
+    /// since have its names; nobody would carry them out again, and the ladder would take them for
+    /// its own that are done.
     pub(crate) fn free_name(&self, rung: Rung) -> String {
         let name = restart_name(&self.view, rung, self.draft.ledger.failures_total);
         let mut others = (2..).map(|number: u32| format!("{name}-{number}"));
@@ -314,8 +322,8 @@ impl<'a> Decider<'a> {
         self.draft.ledger.pending_restart.is_some() || self.requests.awaited_until().is_some()
     }
 
-    /// A pod that has finished is not restarted, and nothing is due for it. That no restart helps against how it failed stays told, and so does that
-    /// every rung was tried.
+    /// A pod that has finished is not restarted, and nothing is due for it. That no restart helps
+    /// against how it failed stays told, and so does that every rung was tried.
     fn note_finish(&mut self, outcome: Outcome) {
         let ledger = &mut self.draft.ledger;
         ledger.next_attempt_at = None;
@@ -339,8 +347,9 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// While something is down: when the node's own backoff is over, if it says so, else as it was decided. A time that has come says nothing of
-    /// what comes next, unless a restart is under way that was due then.
+    /// While something is down: when the node's own backoff is over, if it says so, else as it was
+    /// decided. A time that has come says nothing of what comes next, unless a restart is under way
+    /// that was due then.
     fn date_next_attempt(&mut self) {
         if self.is_restarting() && self.requests.held().is_none() {
             return;
@@ -354,7 +363,8 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// True after every rung was tried, until the window clears it, the ladder is edited, or another one takes over.
+    /// True after every rung was tried, until the window clears it, the ladder is edited, or
+    /// another one takes over.
     pub(crate) fn is_exhausted(&self) -> bool {
         let policy = self.situation.policy;
         self.draft.ledger.phase == Some(LedgerPhase::Exhausted)

@@ -27,7 +27,8 @@ pub struct Situation<'a> {
     pub limits: &'a Limits,
     /// What the pod's peers do, when it fails itself.
     pub peers: &'a Peers,
-    /// The revision that a Rollback would go back to; none when there is none that was healthy, or nothing to go back from.
+    /// The revision that a Rollback would go back to; none when there is none that was healthy, or
+    /// nothing to go back from.
     pub rollback: Option<&'a RollbackTarget>,
 }
 
@@ -43,8 +44,8 @@ pub struct RollbackTarget {
 /// What was decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The ledger's next status; equal to the old one (or blank, when there was none) if nothing changed. To be written before
-    /// the action is carried out.
+    /// The ledger's next status; equal to the old one (or blank, when there was none) if nothing
+    /// changed. To be written before the action is carried out.
     pub ledger: RestartLedgerStatus,
     /// What to do.
     pub action: Action,
@@ -124,7 +125,8 @@ pub struct LadderEvent {
     pub reason: &'static str,
     /// For people; at most 1 KiB.
     pub message: String,
-    /// What kind of decision it tells of: the rung, or what is waited for. Those of one kind are counted together.
+    /// What kind of decision it tells of: the rung, or what is waited for. Those of one kind are
+    /// counted together.
     pub kind: &'static str,
 }
 

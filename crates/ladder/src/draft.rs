@@ -85,7 +85,8 @@ impl Draft {
         }
     }
 
-    /// The window stood still until then: all attempts are as much later as it takes the newest to be of that time.
+    /// The window stood still until then: all attempts are as much later as it takes the newest to
+    /// be of that time.
     pub(crate) fn date_attempts_anew(&mut self, until: Tick) {
         // who tells it may have another clock
         let stood_still = until.min(self.now).since(Attempts::of(&self.ledger).latest());
@@ -108,8 +109,9 @@ impl Draft {
         self.ledger.last_run_seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok());
     }
 
-    /// The attempt that asked for this PodRestart was none, and its decision is none for a rung. Answers its rung, the first time. The last
-    /// attempt may count from later on than its decision.
+    /// The attempt that asked for this PodRestart was none, and its decision is none for a rung.
+    /// Answers its rung, the first time. The last attempt may count from later on than its
+    /// decision.
     pub(crate) fn take_back(&mut self, pod_restart: &str) -> Option<Rung> {
         let last_asked = self.ledger.asked().next_back().and_then(|d| d.pod_restart.as_deref());
         let is_last = last_asked == Some(pod_restart);

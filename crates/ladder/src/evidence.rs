@@ -16,7 +16,8 @@ const QUOTE_MAX: usize = 200;
 pub(crate) struct Diagnosis {
     /// What happened to the container, as a sentence goes on after its name: `exited with 1`.
     pub(crate) what: Phrase,
-    /// What the container had to say of it, in one line: only for those who may read what containers write.
+    /// What the container had to say of it, in one line: only for those who may read what
+    /// containers write.
     pub(crate) said: Option<String>,
     /// What follows.
     pub(crate) verdict: Verdict,
@@ -129,7 +130,8 @@ fn what(end: &End<'_>, then: Then) -> Phrase {
     }
 }
 
-/// What it says that no sandbox stands for so long. The node tries again by itself, so that a restart in place would do the same.
+/// What it says that no sandbox stands for so long. The node tries again by itself, so that a
+/// restart in place would do the same.
 pub(crate) fn of_no_sandbox() -> Diagnosis {
     Diagnosis {
         what: Phrase::new(
@@ -167,7 +169,10 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
             "the node tries again by itself, and a restart would do the same",
         ),
         waiting::RUN_CONTAINER_ERROR => (
-            format!("cannot be run ({})", quote(waiting.message)),
+            Phrase::new(
+                format!("cannot be run ({})", quote(waiting.message)),
+                in_brief("cannot be run", waiting.message),
+            ),
             "the node tries again by itself, and a restart would do the same",
         ),
         _ => return None,
@@ -175,7 +180,8 @@ pub(crate) fn of_waiting(container: &ContainerView<'_>) -> Option<Diagnosis> {
     Some(Diagnosis { what, said: None, verdict: Verdict::Futile { because } })
 }
 
-/// Whether a container waits for its image for this reason. It goes to and fro between some of them.
+/// Whether a container waits for its image for this reason. It goes to and fro between some of
+/// them.
 pub(crate) fn is_for_image(reason: &str) -> bool {
     matches!(
         reason,

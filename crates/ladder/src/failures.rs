@@ -99,8 +99,9 @@ fn of_container<'a>(
     Some(Failure { part: Part::Container(container.name), count, diagnosis, ran })
 }
 
-/// How many ends of a container may have been before the window, when its pod is seen for the first time. Of an old pod the status
-/// proves two ends at most: the last one, and the one before if the last attempt began inside the window.
+/// How many ends of a container may have been before the window, when its pod is seen for the first
+/// time. Of an old pod the status proves two ends at most: the last one, and the one before if the
+/// last attempt began inside the window.
 fn before_window(
     container: &ContainerView<'_>,
     view: &PodView<'_>,
@@ -120,8 +121,9 @@ fn before_window(
     container.ended.saturating_sub(proven)
 }
 
-/// An end that the container's restart policy did not expect. Exit 0 under Always counts: the node restarts such a container with
-/// backoff as if it had crashed. So does what a restart rule answers.
+/// An end that the container's restart policy did not expect. Exit 0 under Always counts: the node
+/// restarts such a container with backoff as if it had crashed. So does what a restart rule
+/// answers.
 pub(crate) fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
     match Then::of(container, end) {
         Then::Rule(_) | Then::Policy(RestartPolicy::Always) => true,
@@ -130,8 +132,8 @@ pub(crate) fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
     }
 }
 
-/// The ledger's entries for all containers of the pod. `excuse` says of which containers the running attempt is about to be ended
-/// by a restart.
+/// The ledger's entries for all containers of the pod. `excuse` says of which containers the
+/// running attempt is about to be ended by a restart.
 pub(crate) fn observe(
     view: &PodView<'_>,
     before: &[ObservedContainer],

@@ -1,5 +1,6 @@
-//! A request that was decided, held back by a disruption budget or the lack of a node, and could go on now: it asks the budgets again. Those
-//! that waited for the same thing would otherwise all go on in the moment in which it is there.
+//! A request that was decided, held back by a disruption budget or the lack of a node, and could go
+//! on now: it asks the budgets again. Those that waited for the same thing would otherwise all go
+//! on in the moment in which it is there.
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
@@ -16,7 +17,8 @@ pub struct NoRoom {
     pub why: String,
 }
 
-/// Whether a request for the pod with this UID may go on; none when it may. `policy` is that of its ladder, if that can be read.
+/// Whether a request for the pod with this UID may go on; none when it may. `policy` is that of its
+/// ladder, if that can be read.
 pub fn room_to_go_on(
     now: Tick,
     pod_uid: &str,

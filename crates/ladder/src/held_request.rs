@@ -1,5 +1,5 @@
-//! A request that replaces the pod and is held back: by a disruption budget for as long as that likes, by the lack of another node until it
-//! is given up.
+//! A request that replaces the pod and is held back: by a disruption budget for as long as that
+//! likes, by the lack of another node until it is given up.
 //!
 //! ```text
 //!   asked for ──► held ──► evicting ──► the new pod
@@ -28,7 +28,8 @@ struct GivenUp {
 }
 
 impl Decider<'_> {
-    /// A budget or the lack of another node holds the pod's replacement back: said in the ledger; the event is the request's.
+    /// A budget or the lack of another node holds the pod's replacement back: said in the ledger;
+    /// the event is the request's.
     pub(crate) fn note_held_request(&mut self) {
         if let Some((request, why)) = self.requests.held() {
             let why = sentence::held_request(request, why);
@@ -56,8 +57,9 @@ impl Decider<'_> {
         self.draft.decide(LedgerPhase::Climbing, None, &why);
     }
 
-    /// Whether the window stands still: a rung that is due may be held back for longer than that, and so may a request. What was tried counts
-    /// when it goes on, or is given up. What is said of an exhausted ladder says it with its attempts, as long as the request is kept.
+    /// Whether the window stands still: a rung that is due may be held back for longer than that,
+    /// and so may a request. What was tried counts when it goes on, or is given up. What is said of
+    /// an exhausted ladder says it with its attempts, as long as the request is kept.
     pub(crate) fn window_stands_still(&self) -> bool {
         let is_kept = |name: String| self.requests.contains(&name);
         self.draft.ledger.held_rung.is_some()
@@ -67,7 +69,8 @@ impl Decider<'_> {
             || (self.is_exhausted() && self.last_given_up().is_some_and(|last| is_kept(last.name)))
     }
 
-    /// The rung whose attempt was given up without having been begun, and why; none once that is answered.
+    /// The rung whose attempt was given up without having been begun, and why; none once that is
+    /// answered.
     pub(crate) fn given_up(&self) -> Option<(Rung, String)> {
         let GivenUp { rung, finished, why, .. } = self.last_given_up()?;
         let is_answered = self.draft.condition_since(EXHAUSTED).is_some_and(|at| at >= finished);
@@ -86,8 +89,8 @@ impl Decider<'_> {
         Some(GivenUp { rung, name, finished, why })
     }
 
-    /// No other node could take the pod: on with the next rung, or the end. What runs just now is left alone: it fails again, and is answered
-    /// then, or it settles.
+    /// No other node could take the pod: on with the next rung, or the end. What runs just now is
+    /// left alone: it fails again, and is answered then, or it settles.
     pub(crate) fn answer_given_up(&mut self, rung: Rung, why: &str) {
         if self.on_its_way().is_some() || self.view.up_since().is_some() {
             return;

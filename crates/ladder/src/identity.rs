@@ -1,16 +1,19 @@
 //! Whose history a ledger holds, with what it goes, and who takes it over.
 //!
-//! A ledger is made for a pod and named like it. Pod names are unique in a namespace, a StatefulSet's pod comes back under its
-//! name, and so does a naked pod that is created again, so their histories go on under the same name. The pods of a Deployment
-//! (a Job, …) come back under other names: several replicas may fail at once, each has its own place on the ladder,
-//! and when a pod goes, the pod that comes after it takes its ledger over. The API does not say which pod comes after which;
-//! taken is the order of creation among the pods of the same controller, which are of the same template ([`heir_of`]). The
-//! ledger keeps its name; its `spec` says whose it is now. Of a DaemonSet the API does say it: what comes after a pod is the pod of
-//! the same node, and the ledger has the name of both.
+//! A ledger is made for a pod and named like it. Pod names are unique in a namespace, a
+//! StatefulSet's pod comes back under its name, and so does a naked pod that is created again, so
+//! their histories go on under the same name. The pods of a Deployment (a Job, …) come back under
+//! other names: several replicas may fail at once, each has its own place on the ladder, and when a
+//! pod goes, the pod that comes after it takes its ledger over. The API does not say which pod
+//! comes after which; taken is the order of creation among the pods of the same controller, which
+//! are of the same template ([`heir_of`]). The ledger keeps its name; its `spec` says whose it is
+//! now. Of a DaemonSet the API does say it: what comes after a pod is the pod of the same node, and
+//! the ledger has the name of both.
 //!
-//! The owner makes the garbage collector remove the ledger: the pod's controller, if it has one. A naked pod's ledger has no
-//! owner, for it outlives the pod. A ledger without a pod that nobody takes over is removed by whoever drives the ladder when
-//! [`Identity::outlives_pod_by`] has passed since its last decision.
+//! The owner makes the garbage collector remove the ledger: the pod's controller, if it has one. A
+//! naked pod's ledger has no owner, for it outlives the pod. A ledger without a pod that nobody
+//! takes over is removed by whoever drives the ladder when [`Identity::outlives_pod_by`] has passed
+//! since its last decision.
 
 use std::collections::BTreeSet;
 
@@ -69,16 +72,18 @@ pub fn identity(pod: &Pod) -> Identity {
     Identity { ledger_name, owner, lineage }
 }
 
-/// `agent.node-1`, for a pod of a DaemonSet that is on a node; none when that is too long for a name.
+/// `agent.node-1`, for a pod of a DaemonSet that is on a node; none when that is too long for a
+/// name.
 fn name_of_daemon(controller: &OwnerReference, pod: &Pod) -> Option<String> {
     let node = pod.node_name()?;
     let name = format!("{}.{node}", controller.name);
     (controller.kind == "DaemonSet" && name.len() <= NAME_BYTES_MAX).then_some(name)
 }
 
-/// The ledger that a pod without one takes over, if there is one: of the ledgers without a living pod, the oldest goes to the
-/// oldest pod that was made after the ledger's last decision, and so on. `pods` are all living pods of the controller that have
-/// no ledger, `ledgers` those of the controller whose pod lives no more.
+/// The ledger that a pod without one takes over, if there is one: of the ledgers without a living
+/// pod, the oldest goes to the oldest pod that was made after the ledger's last decision, and so
+/// on. `pods` are all living pods of the controller that have no ledger, `ledgers` those of the
+/// controller whose pod lives no more.
 pub fn heir_of<'a>(
     pod: &Pod,
     pods: impl Iterator<Item = &'a Pod>,
@@ -102,7 +107,8 @@ pub fn heir_of<'a>(
     None
 }
 
-/// Whether a pod may take a ledger over, when no other one does: it was made after the ledger's last decision.
+/// Whether a pod may take a ledger over, when no other one does: it was made after the ledger's
+/// last decision.
 pub fn may_inherit(pod: &Pod, ledger: &RestartLedger) -> bool {
     last_word(ledger) <= born(&pod.metadata)
 }
@@ -117,15 +123,16 @@ fn born(meta: &ObjectMeta) -> Tick {
     meta.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
 }
 
-/// The second of the ledger's last decision about its pod, which lived then. Creations are told in whole seconds.
+/// The second of the ledger's last decision about its pod, which lived then. Creations are told in
+/// whole seconds.
 fn last_word(ledger: &RestartLedger) -> Tick {
     let last = ledger.last_decided().unwrap_or(Tick::ZERO);
     last.whole_second()
 }
 
 impl Identity {
-    /// How long after its last decision the ledger of a pod that is gone is worth keeping: the window, after which its
-    /// attempts would not count any more.
+    /// How long after its last decision the ledger of a pod that is gone is worth keeping: the
+    /// window, after which its attempts would not count any more.
     pub fn outlives_pod_by(policy: &Policy) -> TickDuration {
         policy.window
     }

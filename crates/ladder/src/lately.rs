@@ -1,5 +1,6 @@
-//! Whether something was within the last minute, or the last ten. A time that is still to come was told by a clock that was ahead, and has been
-//! set back since, or is another machine's: it counts as now for as long as a time of the past would count, and then not at all. Otherwise a clock
+//! Whether something was within the last minute, or the last ten. A time that is still to come was
+//! told by a clock that was ahead, and has been set back since, or is another machine's: it counts
+//! as now for as long as a time of the past would count, and then not at all. Otherwise a clock
 //! that was a day ahead would leave the budgets without room for a day.
 
 use rekindle_types::{Tick, TickDuration};

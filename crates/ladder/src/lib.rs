@@ -1,17 +1,21 @@
-//! The restart ladder: policy, evidence, ledger, budget, decision. Pure: time comes in, decisions come out.
+//! The restart ladder: policy, evidence, ledger, budget, decision. Pure: time comes in, decisions
+//! come out.
 //!
-//! The driver (crate `operator`) does this for a pod whenever the pod, its ladder, its ledger or one of its PodRestarts changed,
-//! and at [`Decision::again_at`]:
+//! The driver (crate `operator`) does this for a pod whenever the pod, its ladder, its ledger or
+//! one of its PodRestarts changed, and at [`Decision::again_at`]:
 //!
 //! 1. look up the pod's [`Policy`] ([`policy_of`]), find the ledger by the pod's [`identity()`];
 //! 2. [`decide()`];
-//! 3. write [`Decision::ledger`] if it differs from what is stored (a ledger that stays blank is not created);
-//! 4. then carry out [`Decision::action`]. A PodRestart that exists already is a success. A crash between 3 and 4 is harmless:
-//!    the next decision asks for the same PodRestart again, under the same name, until it was seen;
+//! 3. write [`Decision::ledger`] if it differs from what is stored (a ledger that stays blank is
+//!    not created);
+//! 4. then carry out [`Decision::action`]. A PodRestart that exists already is a success. A crash
+//!    between 3 and 4 is harmless: the next decision asks for the same PodRestart again, under the
+//!    same name, until it was seen;
 //! 5. record [`Decision::events`].
 //!
-//! When a PodRestart of the ladder's pods finishes, or a ledger tells what came of a trial ([`is_news_of_trial`]), the pods whose ledger has a
-//! `heldRung` are decided again. What other pods take of budgets and limits is kept in a [`Register`].
+//! When a PodRestart of the ladder's pods finishes, or a ledger tells what came of a trial
+//! ([`is_news_of_trial`]), the pods whose ledger has a `heldRung` are decided again. What other
+//! pods take of budgets and limits is kept in a [`Register`].
 //!
 //! # The climb
 //! ```text
@@ -22,17 +26,21 @@
 //!     │                                   Holding                                                               │
 //!     └──────────────── everything has been running for as long as the window ──────────────────────────────────┘
 //! ```
-//! - A failure is an end of a container that its restart policy did not expect; it is found by comparing the counts of the pod's
-//!   status with the ledger, so it is counted once however statuses were coalesced. What a PodRestart ended is no failure.
-//! - `attempts: N` of Container leaves the first N failures to the container's own restart with the kubelet's backoff. The next
-//!   one climbs at once, whether or not the node has already started the container again.
-//! - The climb only goes up: as long as an attempt of a higher rung is inside the window, the next failure takes the next attempt of
-//!   that rung, then of the next. The milder rungs were tried and did not help; giving them their attempts back after each
-//!   whole-pod restart would multiply the attempts and delay the end.
-//! - Exhausted stays until everything has been running for as long as the window, or the ladder is edited; it does not end when
-//!   the attempts leave the window: otherwise a pod that cannot heal would be restarted for ever, a few times each window.
-//! - Rollback is tried only where there is a revision to go back to that was healthy ([`Situation::rollback`]); elsewhere it is
-//!   passed over.
+//! - A failure is an end of a container that its restart policy did not expect; it is found by
+//!   comparing the counts of the pod's status with the ledger, so it is counted once however
+//!   statuses were coalesced. What a PodRestart ended is no failure.
+//! - `attempts: N` of Container leaves the first N failures to the container's own restart with the
+//!   kubelet's backoff. The next one climbs at once, whether or not the node has already started
+//!   the container again.
+//! - The climb only goes up: as long as an attempt of a higher rung is inside the window, the next
+//!   failure takes the next attempt of that rung, then of the next. The milder rungs were tried and
+//!   did not help; giving them their attempts back after each whole-pod restart would multiply the
+//!   attempts and delay the end.
+//! - Exhausted stays until everything has been running for as long as the window, or the ladder is
+//!   edited; it does not end when the attempts leave the window: otherwise a pod that cannot heal
+//!   would be restarted for ever, a few times each window.
+//! - Rollback is tried only where there is a revision to go back to that was healthy
+//!   ([`Situation::rollback`]); elsewhere it is passed over.
 //! - What the other pods of the workload and of the node do is evidence too: see `correlation.rs`.
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! What all ladders together may do: so many pods of a workload at once, and a token bucket for each namespace and for the
-//! cluster. A ladder's own budget may be narrower, never wider.
+//! What all ladders together may do: so many pods of a workload at once, and a token bucket for
+//! each namespace and for the cluster. A ladder's own budget may be narrower, never wider.
 //!
-//! A bucket has no state of its own: it is filled up in thought from the times of the restarts that the ledgers tell of, so it is
-//! the same before and after a crash (the generic cell rate algorithm, as ATM and most rate limiters have it).
+//! A bucket has no state of its own: it is filled up in thought from the times of the restarts that
+//! the ledgers tell of, so it is the same before and after a crash (the generic cell rate
+//! algorithm, as ATM and most rate limiters have it).
 
 use rekindle_types::{Tick, TickDuration};
 
@@ -20,7 +21,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Ten at once and 30 a minute in a namespace, 20 at once and 60 a minute in the cluster, 5 pods of a controller.
+    /// Ten at once and 30 a minute in a namespace, 20 at once and 60 a minute in the cluster, 5
+    /// pods of a controller.
     fn default() -> Self {
         Self {
             namespace: TokenBucket::new(10, 30),
@@ -38,8 +40,9 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A bucket with at least one token a minute. What may come at once is no more than what may come in a minute. It is filled
-    /// from the restarts of the last minute alone, so that a minute may see the burst beside the rate.
+    /// A bucket with at least one token a minute. What may come at once is no more than what may
+    /// come in a minute. It is filled from the restarts of the last minute alone, so that a minute
+    /// may see the burst beside the rate.
     pub fn new(burst: u32, per_minute: u32) -> Self {
         let per_minute = per_minute.max(1);
         Self { burst: burst.clamp(1, per_minute), per_minute }
@@ -60,12 +63,14 @@ impl TokenBucket {
         TickDuration::from_micros(MINUTE_MICROS / u64::from(self.per_minute))
     }
 
-    /// When the next token is there, after restarts at these times, the oldest first; none when one is there now.
+    /// When the next token is there, after restarts at these times, the oldest first; none when one
+    /// is there now.
     pub(crate) fn free_at(self, now: Tick, restarts: &[Tick]) -> Option<Tick> {
         let interval = self.interval();
         let full = restarts.iter().fold(Tick::ZERO, |full, at| full.max(*at) + interval);
         let slack = interval.saturating_mul(u64::from(self.burst - 1));
-        // `full` is when the bucket is full again; a token is there when all but one are missing at most
+        // `full` is when the bucket is full again; a token is there when all but one are missing at
+        // most
         (full > now + slack).then(|| full - slack)
     }
 }
@@ -73,16 +78,19 @@ impl TokenBucket {
 /// What the restarts of other ladders' pods take of the limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crowd {
-    /// When restarts were decided in the pod's namespace, or went on after they were held back, within the last minute; the oldest first.
+    /// When restarts were decided in the pod's namespace, or went on after they were held back,
+    /// within the last minute; the oldest first.
     pub namespace: Vec<Tick>,
     /// … and in the whole cluster.
     pub cluster: Vec<Tick>,
-    /// Restarts of other pods of the same controller that are under way: since when, the oldest first.
+    /// Restarts of other pods of the same controller that are under way: since when, the oldest
+    /// first.
     pub workload: Vec<Tick>,
 }
 
-/// The share of an interval by which a pod comes later than it might, so that those that were held back together do not come
-/// together: 0 to just under 1 interval, the same for the same pod at any time.
+/// The share of an interval by which a pod comes later than it might, so that those that were held
+/// back together do not come together: 0 to just under 1 interval, the same for the same pod at any
+/// time.
 pub(crate) fn jitter(uid: &str, interval: TickDuration) -> TickDuration {
     // Fibonacci hashing: UIDs that are alike do not come together
     let hash = u64::from(rekindle_types::digest::fold(uid).wrapping_mul(0x9e37_79b1) >> 8);

@@ -1,4 +1,5 @@
-//! By what a pod's restarts go: a RestartLadder that selects it, else the ladder of its annotations, else Kubernetes' own rules.
+//! By what a pod's restarts go: a RestartLadder that selects it, else the ladder of its
+//! annotations, else Kubernetes' own rules.
 
 use rekindle_types::digest::fold;
 use rekindle_types::held::Pod;
@@ -7,8 +8,9 @@ use rekindle_types::v1alpha1::{LADDER_ANNOTATIONS, RestartLadder, annotated_ladd
 use crate::{Policy, PolicyError, select};
 use rekindle_types::owners::controller_of;
 
-/// The policy of a pod; none when no ladder has anything to do with it. A RestartLadder counts before annotations: whoever looks
-/// after a namespace must be able to say something else without a rollout of the workload.
+/// The policy of a pod; none when no ladder has anything to do with it. A RestartLadder counts
+/// before annotations: whoever looks after a namespace must be able to say something else without a
+/// rollout of the workload.
 ///
 /// # Errors
 /// When there is a ladder, and it cannot be decided by.
@@ -22,8 +24,8 @@ pub fn policy_of<'a>(
     }
 }
 
-/// The ladder of the pod's own annotations. It is named after the workload that the pod belongs to, as no object can be:
-/// `replicaset/web-5d8f`, `pod/web`.
+/// The ladder of the pod's own annotations. It is named after the workload that the pod belongs to,
+/// as no object can be: `replicaset/web-5d8f`, `pod/web`.
 fn of_annotations(pod: &Pod) -> Result<Option<Policy>, PolicyError> {
     let annotations = pod.metadata.annotations.as_ref();
     let spec = annotated_ladder(annotations).map_err(|broken| PolicyError::Annotations {
@@ -40,7 +42,8 @@ fn name_of(pod: &Pod) -> String {
     }
 }
 
-/// Another number when the annotations are edited, as an object's generation is: a pod that had exhausted them is tried again.
+/// Another number when the annotations are edited, as an object's generation is: a pod that had
+/// exhausted them is tried again.
 fn generation_of(pod: &Pod) -> i64 {
     let all = pod.metadata.annotations.as_ref();
     let texts = LADDER_ANNOTATIONS.map(|name| {

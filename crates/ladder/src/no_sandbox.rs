@@ -1,10 +1,11 @@
-//! A pod that stays without a sandbox. A node says so by the condition PodReadyToStartContainers (KEP-3085), which is False until the
-//! volumes are mounted, the sandbox is made and its network is set up. Nothing has ended then, and nothing is waiting for a reason that
-//! tells more: it is a state, and it is answered when it has lasted. The node goes on trying by itself, so what may help is a new pod, or
-//! another node.
+//! A pod that stays without a sandbox. A node says so by the condition PodReadyToStartContainers
+//! (KEP-3085), which is False until the volumes are mounted, the sandbox is made and its network is
+//! set up. Nothing has ended then, and nothing is waiting for a reason that tells more: it is a
+//! state, and it is answered when it has lasted. The node goes on trying by itself, so what may
+//! help is a new pod, or another node.
 //!
-//! Kubelets before 1.35 say it only after the images of the first containers are there: the time must be longer than a pull of an
-//! ordinary image.
+//! Kubelets before 1.35 say it only after the images of the first containers are there: the time
+//! must be longer than a pull of an ordinary image.
 
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{HoldReason, Rung};
@@ -23,8 +24,8 @@ use crate::{Situation, evidence};
 pub(crate) const NO_SANDBOX_FOR: TickDuration = TickDuration::from_secs(600);
 
 impl Decider<'_> {
-    /// Whether the pod has been without a sandbox for long enough, since then and since what was tried last. It is looked at again when it
-    /// will have been.
+    /// Whether the pod has been without a sandbox for long enough, since then and since what was
+    /// tried last. It is looked at again when it will have been.
     pub(crate) fn no_sandbox(&mut self) -> bool {
         let Some(since) = self.view.no_sandbox_since else { return false };
         let tried = Attempts::of(&self.draft.ledger).latest();

@@ -1,5 +1,5 @@
-//! What a pod's spec and status say of its containers, in the ladder's terms. Ephemeral containers are left out: nothing restarts
-//! them.
+//! What a pod's spec and status say of its containers, in the ladder's terms. Ephemeral containers
+//! are left out: nothing restarts them.
 
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 use rekindle_types::held::{Container, ContainerState, ContainerStatus, Pod};
@@ -11,7 +11,8 @@ use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{EndedByNode, Tick, TickDuration, span};
 
-/// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase says so when nothing of it runs any more.
+/// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase
+/// says so when nothing of it runs any more.
 const POD_FAILED: &str = "PodFailed";
 /// The condition of a pod whose containers are all being restarted (KEP-5532).
 const ALL_RESTARTING: &str = "AllContainersRestarting";
@@ -32,7 +33,8 @@ pub(crate) struct PodView<'a> {
     pub(crate) sandbox: Sandbox,
     /// Since when it has had no sandbox, while nothing runs and it is on a node.
     pub(crate) no_sandbox_since: Option<Tick>,
-    /// Since when its node has been ending all of its containers to start them again, in the sandbox that stands.
+    /// Since when its node has been ending all of its containers to start them again, in the
+    /// sandbox that stands.
     pub(crate) all_restarting_since: Option<Tick>,
     /// Init containers, then regular ones, as in the spec.
     pub(crate) containers: Vec<ContainerView<'a>>,
@@ -203,14 +205,16 @@ impl<'a> PodView<'a> {
         }
     }
 
-    /// Whether its containers run, or have run and can again. While they cannot, attempts do not leave the window: a pod that is replaced
-    /// and gets no further than the one before would have all of its attempts again and again.
+    /// Whether its containers run, or have run and can again. While they cannot, attempts do not
+    /// leave the window: a pod that is replaced and gets no further than the one before would have
+    /// all of its attempts again and again.
     pub(crate) fn has_begun(&self) -> bool {
         let began = |container: &ContainerView<'_>| container.live.is_some() || container.ended > 0;
         self.no_sandbox_since.is_none() && self.containers.iter().any(began)
     }
 
-    /// The one that does the pod's work, where there is one alone beside those that initialize the pod or stand by.
+    /// The one that does the pod's work, where there is one alone beside those that initialize the
+    /// pod or stand by.
     pub(crate) fn only_container(&self) -> Option<&'a str> {
         let mut regular =
             self.containers.iter().filter(|container| container.role == Role::Regular);
@@ -242,7 +246,8 @@ impl<'a> PodView<'a> {
         self.containers.iter().all(|c| c.role == Role::Init || c.live.is_none() || c.ready)
     }
 
-    /// Whether a container was ended only because another one's end restarted them all: that one alone has failed.
+    /// Whether a container was ended only because another one's end restarted them all: that one
+    /// alone has failed.
     pub(crate) fn ended_with_the_others(
         &self,
         container: &ContainerView<'_>,
@@ -318,7 +323,8 @@ impl<'a> ContainerView<'a> {
             && self.restarts != RestartPolicy::Always
     }
 
-    /// The rule that an end is answered by, before the policy. An init container that succeeded is not run again by any.
+    /// The rule that an end is answered by, before the policy. An init container that succeeded is
+    /// not run again by any.
     pub(crate) fn rule_for(&self, end: &End<'_>) -> Option<RuleAction> {
         let has_succeeded = self.role == Role::Init && end.exit_code == 0;
         restart_rules::first_match(&self.rules, end.exit_code).filter(|_| !has_succeeded)
@@ -366,8 +372,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// A waiting container shows in `lastState` how its newest attempt ended, or, when a newer one is made and not started yet, the one
-/// before: the container ids tell.
+/// A waiting container shows in `lastState` how its newest attempt ended, or, when a newer one is
+/// made and not started yet, the one before: the container ids tell.
 fn is_of_newest(before: &ContainerStateTerminated, status: Option<&ContainerStatus>) -> bool {
     let newest = status.and_then(|s| s.container_id.as_deref()).filter(|id| !id.is_empty());
     let ended = before.container_id.as_deref().filter(|id| !id.is_empty());

@@ -1,5 +1,6 @@
-//! How the requests ended that a ladder asked for. They are removed some minutes after they are over; what came of them is kept in the ledger, so
-//! that nothing is decided, or told, in another way then.
+//! How the requests ended that a ladder asked for. They are removed some minutes after they are
+//! over; what came of them is kept in the ledger, so that nothing is decided, or told, in another
+//! way then.
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus, RestartOutcome};

@@ -16,7 +16,8 @@ pub struct Policy {
     pub name: String,
     /// The generation of its spec: an edited ladder is tried again on pods that had exhausted it.
     pub generation: Option<i64>,
-    /// The ladder's UID; none of one in annotations. Another ladder of the same name is tried again, too.
+    /// The ladder's UID; none of one in annotations. Another ladder of the same name is tried
+    /// again, too.
     pub uid: Option<String>,
     /// Attempts count inside it; running this long clears them.
     pub window: TickDuration,
@@ -43,7 +44,8 @@ pub struct Step {
     pub avoid_node_for: Option<String>,
 }
 
-/// Why a ladder cannot be decided by. The API refuses such a spec; on another cluster it may have got in.
+/// Why a ladder cannot be decided by. The API refuses such a spec; on another cluster it may have
+/// got in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// The object's spec breaks the rules.
@@ -104,7 +106,8 @@ impl Policy {
         }
     }
 
-    /// The same ladder without rungs that a pod cannot be restarted on: what would be refused is no attempt.
+    /// The same ladder without rungs that a pod cannot be restarted on: what would be refused is no
+    /// attempt.
     pub(crate) fn without(&self, impossible: &[Rung]) -> Cow<'_, Policy> {
         if self.steps.iter().all(|step| !impossible.contains(&step.rung)) {
             return Cow::Borrowed(self);

@@ -1,6 +1,6 @@
-//! What all ledgers and requests say of restarts, kept in the order in which a decision asks for it, so that none of them walks over
-//! all ledgers. The driver tells of every change of a RestartLedger and a PodRestart; what is kept is always what would be made anew from
-//! all of them.
+//! What all ledgers and requests say of restarts, kept in the order in which a decision asks for
+//! it, so that none of them walks over all ledgers. The driver tells of every change of a
+//! RestartLedger and a PodRestart; what is kept is always what would be made anew from all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,8 @@ pub struct Asker<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
     namespaces: BTreeMap<String, Namespace>,
-    /// When restarts above Container were decided, in all namespaces: the ledger, and which of its restarts.
+    /// When restarts above Container were decided, in all namespaces: the ledger, and which of its
+    /// restarts.
     decided: BTreeSet<(Tick, String, String, usize)>,
     /// When requests went on after they were held back, in all namespaces: namespace and name.
     went_on: BTreeSet<(Tick, String, String)>,
@@ -61,7 +62,8 @@ struct Namespace {
     /// Ledgers by the name of their pod, and by its UID.
     ledgers_of: BTreeMap<String, BTreeSet<String>>,
     ledgers_by_uid: BTreeMap<String, BTreeSet<String>>,
-    /// Ledgers with a restart that is decided and was not seen, and those with a rung that is held back.
+    /// Ledgers with a restart that is decided and was not seen, and those with a rung that is held
+    /// back.
     pending: BTreeSet<String>,
     held: BTreeSet<String>,
     /// Requests by the name of their pod.
@@ -205,8 +207,8 @@ impl Register {
         open.filter(|(_, request)| request.stage == Stage::Held).map(|(name, _)| name.as_str())
     }
 
-    /// What restarts of other pods take of the limits over all ladders. `granted` are decisions that are being written: those that no
-    /// ledger shows yet are taken, too.
+    /// What restarts of other pods take of the limits over all ladders. `granted` are decisions
+    /// that are being written: those that no ledger shows yet are taken, too.
     pub fn crowd(&self, now: Tick, asker: &Asker<'_>, granted: &[Granted]) -> Crowd {
         let mut crowd = Crowd::default();
         let of = self.namespaces.get(asker.namespace);
@@ -268,8 +270,9 @@ impl Register {
         requests.any(|name| of.is_some_and(|of| of.went_on.contains(&(at, name.to_owned()))))
     }
 
-    /// What the other pods of the asker's ladder take of its budget: those with restarts that are open, and decisions of the last minute. Ledgers are
-    /// written before requests, so a restart that is decided and not seen yet counts too.
+    /// What the other pods of the asker's ladder take of its budget: those with restarts that are
+    /// open, and decisions of the last minute. Ledgers are written before requests, so a restart
+    /// that is decided and not seen yet counts too.
     pub fn occupancy(&self, now: Tick, asker: &Asker<'_>) -> Occupancy {
         let mut occupancy = Occupancy::default();
         let Some(of) = self.namespaces.get(asker.namespace) else { return occupancy };
@@ -315,7 +318,8 @@ impl Namespace {
         self.open.get(name).or_else(|| self.finished.get(name))
     }
 
-    /// Since when restarts of a controller's pods other than this one are under way, for each of them: one that is open, or decided.
+    /// Since when restarts of a controller's pods other than this one are under way, for each of
+    /// them: one that is open, or decided.
     fn under_way(&self, now: Tick, controller: &str, pod_uid: &str) -> Vec<Tick> {
         let others = |name: &str| {
             let ledger = self.ledgers.get(name)?;
@@ -340,7 +344,8 @@ impl Namespace {
         pods.since()
     }
 
-    /// Whether a request takes of the budget of the asker's ladder: of that ladder, or of one of its pods, and not of the asker.
+    /// Whether a request takes of the budget of the asker's ladder: of that ladder, or of one of
+    /// its pods, and not of the asker.
     fn is_others(&self, request: &Request, asker: &Asker<'_>) -> bool {
         let is_own = request.pod_name == asker.pod_name
             || request.new_pod_uid.as_deref() == Some(asker.pod_uid);

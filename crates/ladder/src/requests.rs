@@ -1,16 +1,20 @@
 //! The PodRestarts of a pod: which one is on its way, and which ends they account for.
 //!
-//! A restart ends containers on purpose, and that is no failure. Which ends are its own is known in two ways: the attempt that
-//! ran when the restart was decided, or when its request was first seen waiting, is excused beforehand (`excusedAttempt` in the ledger);
-//! and an end is the restart's when the attempt had started before the restart began and ended while it was carried out. The
-//! second way is for restarts whose request was never seen waiting. What starts after a restart has begun is on its own again:
-//! a pod that crashes before all its containers ran has failed, although its PodRestart is still Running.
+//! A restart ends containers on purpose, and that is no failure. Which ends are its own is known in
+//! two ways: the attempt that ran when the restart was decided, or when its request was first seen
+//! waiting, is excused beforehand (`excusedAttempt` in the ledger); and an end is the restart's
+//! when the attempt had started before the restart began and ended while it was carried out. The
+//! second way is for restarts whose request was never seen waiting. What starts after a restart has
+//! begun is on its own again: a pod that crashes before all its containers ran has failed, although
+//! its PodRestart is still Running.
 //!
-//! A request that names one container ends that one only: what the others do meanwhile is their own.
+//! A request that names one container ends that one only: what the others do meanwhile is their
+//! own.
 //!
-//! A request that replaces the pod ends nothing that is counted: what is evicted is terminating, and its successor begins with
-//! counts of its own. Until then the pod is its request's: nothing else is decided for it. One that was held back until it was given up has
-//! done nothing either, but it was an attempt: there is no sense in another one.
+//! A request that replaces the pod ends nothing that is counted: what is evicted is terminating,
+//! and its successor begins with counts of its own. Until then the pod is its request's: nothing
+//! else is decided for it. One that was held back until it was given up has done nothing either,
+//! but it was an attempt: there is no sense in another one.
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
@@ -45,12 +49,14 @@ impl<'a> Requests<'a> {
         self.open().find(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
     }
 
-    /// Whether one in place is neither begun nor over, however long it takes: its end is what the ladder goes on from.
+    /// Whether one in place is neither begun nor over, however long it takes: its end is what the
+    /// ladder goes on from.
     pub(crate) fn is_unbegun(&self) -> bool {
         self.list.iter().any(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
     }
 
-    /// Whether one in place that is not over was begun after this time, which is told in whole seconds.
+    /// Whether one in place that is not over was begun after this time, which is told in whole
+    /// seconds.
     pub(crate) fn is_begun_since(&self, at: Tick) -> bool {
         self.open().any(|request| {
             let started = request.status.as_ref().and_then(|status| status.started_at.as_ref());

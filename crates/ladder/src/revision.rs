@@ -1,4 +1,5 @@
-//! Of which revision a pod is: what was exhausted, or in vain, says nothing of another one, and only pods of the same one are compared.
+//! Of which revision a pod is: what was exhausted, or in vain, says nothing of another one, and
+//! only pods of the same one are compared.
 //!
 //! | controller | the revision |
 //! |---|---|
@@ -24,7 +25,8 @@ pub enum Revision<'a> {
     Only,
     /// This label; none is one, too.
     Label(Option<&'a str>),
-    /// What it runs; with how much of the node's resources is left out, for that is changed of single pods while they run.
+    /// What it runs; with how much of the node's resources is left out, for that is changed of
+    /// single pods while they run.
     Template(Option<u32>),
 }
 
@@ -51,7 +53,8 @@ impl<'a> Revision<'a> {
     }
 }
 
-/// As a ledger keeps it, which outlives the pod. Where the pod runs is left out: a ladder changes that itself.
+/// As a ledger keeps it, which outlives the pod. Where the pod runs is left out: a ladder changes
+/// that itself.
 fn kept_in_ledger(pod: &Pod) -> Option<Cow<'_, str>> {
     match mark_of(&pod.metadata) {
         Mark::Only => None,
@@ -64,7 +67,8 @@ fn kept_in_ledger(pod: &Pod) -> Option<Cow<'_, str>> {
 }
 
 impl Decider<'_> {
-    /// The ledger may speak of an earlier revision: what was tried inside the window counts, that it was all in vain does not.
+    /// The ledger may speak of an earlier revision: what was tried inside the window counts, that
+    /// it was all in vain does not.
     pub(crate) fn note_revision(&mut self) {
         let ledger = &self.draft.ledger;
         let tells = ledger.phase == Some(LedgerPhase::Exhausted) || ledger.in_vain.is_some();

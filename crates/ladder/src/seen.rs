@@ -1,5 +1,6 @@
-//! A ledger as it is read: whatever the clock has done since, and whatever a hand has written into it. Who may edit ledgers may mislead the ladder about
-//! what was tried; it goes on all the same, asks for nothing that the API would refuse for ever, and keeps no more than it would itself.
+//! A ledger as it is read: whatever the clock has done since, and whatever a hand has written into
+//! it. Who may edit ledgers may mislead the ladder about what was tried; it goes on all the same,
+//! asks for nothing that the API would refuse for ever, and keeps no more than it would itself.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,9 @@ const ATTEMPTS_MAX: usize = 1_000;
 /// Conditions that are kept. The ladder has two.
 const CONDITIONS_MAX: usize = 16;
 
-/// The clock may have been set back since the ledger was written: nothing in it was tried, decided or begun later than now. It would otherwise count
-/// until the clock has caught up: attempts in their window, decisions in budgets, and no later pod would take the ledger over.
+/// The clock may have been set back since the ledger was written: nothing in it was tried, decided
+/// or begun later than now. It would otherwise count until the clock has caught up: attempts in
+/// their window, decisions in budgets, and no later pod would take the ledger over.
 pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
     let RestartLedgerStatus {
         pod_uid,
@@ -117,8 +119,8 @@ fn decisions_at(decisions: &[LedgerDecision], now: Tick) -> Vec<LedgerDecision> 
     kept.collect()
 }
 
-/// How a request ended, with texts of no more than a ledger keeps. What replaces a pod is over by the clock that a ladder goes by; what a node restarted, by
-/// the node's.
+/// How a request ended, with texts of no more than a ledger keeps. What replaces a pod is over by
+/// the clock that a ladder goes by; what a node restarted, by the node's.
 pub(crate) fn outcome_at(outcome: &RestartOutcome, now: Tick) -> RestartOutcome {
     let short = |text: &String| cut(text).to_owned();
     let over = outcome.finished_at.as_ref().map(|at| match outcome.step {

@@ -3,7 +3,8 @@
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLadder;
 
-/// The ladder that applies: of those in the pod's namespace that select it, the oldest, then the first by name.
+/// The ladder that applies: of those in the pod's namespace that select it, the oldest, then the
+/// first by name.
 pub fn select<'a>(
     ladders: impl Iterator<Item = &'a RestartLadder>,
     pod: &Pod,

@@ -1,5 +1,5 @@
-//! Running again: first settled, and not to be disturbed; then for longer than what failed last, which is told; then as long as the window,
-//! which clears the ledger.
+//! Running again: first settled, and not to be disturbed; then for longer than what failed last,
+//! which is told; then as long as the window, which clears the ledger.
 
 use rekindle_types::reasons::event::LADDER_RECOVERED;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus, Rung};
@@ -11,8 +11,8 @@ use crate::explanation::Explanation;
 use crate::observation::PodView;
 use crate::{Policy, Severity, sentence};
 
-/// A pod whose containers have all been running this long, and are ready, is left alone. It is the kubelet's first delay between two
-/// restarts.
+/// A pod whose containers have all been running this long, and are ready, is left alone. It is the
+/// kubelet's first delay between two restarts.
 const SETTLED_AFTER: TickDuration = TickDuration::from_secs(10);
 
 /// Whether everything has been running and ready for long enough not to be disturbed.
@@ -24,7 +24,8 @@ fn settled_after(policy: &Policy) -> TickDuration {
     SETTLED_AFTER.min(policy.window)
 }
 
-/// Whether it has recovered as well: what fails twenty seconds after each start has not, ten seconds after one.
+/// Whether it has recovered as well: what fails twenty seconds after each start has not, ten
+/// seconds after one.
 pub(crate) fn has_outlived(
     view: &PodView<'_>,
     ledger: &RestartLedgerStatus,
@@ -39,7 +40,8 @@ fn recovers_after(ledger: &RestartLedgerStatus, window: TickDuration) -> TickDur
     outlives_after(ledger.last_run_seconds.map(TickDuration::of_field)).min(window)
 }
 
-/// How long something has to run that ran so long before it failed: until it is settled, and twice as long as that.
+/// How long something has to run that ran so long before it failed: until it is settled, and twice
+/// as long as that.
 pub(crate) fn outlives_after(last_run: Option<TickDuration>) -> TickDuration {
     last_run.map_or(SETTLED_AFTER, |last_run| SETTLED_AFTER.max(last_run.saturating_mul(2)))
 }
@@ -48,7 +50,8 @@ fn has_been_up_for(enough: TickDuration, view: &PodView<'_>, now: Tick) -> bool 
     view.is_ready() && view.up_since().is_some_and(|since| now.since(since) >= enough)
 }
 
-/// Follows up how the pod runs. `undisturbed_since` is absent while something is broken or a restart is under way.
+/// Follows up how the pod runs. `undisturbed_since` is absent while something is broken or a
+/// restart is under way.
 pub(crate) fn follow(
     draft: &mut Draft,
     view: &PodView<'_>,
@@ -58,7 +61,8 @@ pub(crate) fn follow(
 ) {
     // Starts are told in whole seconds: what was decided later than one is the better bound.
     let decided = Attempts::of(&draft.ledger).latest();
-    // a node whose clock is ahead, or was, tells of the future: then it counts from when that was seen
+    // a node whose clock is ahead, or was, tells of the future: then it counts from when that was
+    // seen
     let noted = draft.ledger.stable_since.as_ref().map_or(now, Tick::from);
     let since = undisturbed_since.map(|since| if since > now { noted } else { since }.max(decided));
     let nothing_to_clear = match draft.ledger.phase {
@@ -110,7 +114,8 @@ fn tell_recovered(draft: &mut Draft, policy: &Policy, why: &Explanation) {
     }
 }
 
-/// What does not fail for the whole window has its attempts back. That it has recovered is told only when it says that it is ready.
+/// What does not fail for the whole window has its attempts back. That it has recovered is told
+/// only when it says that it is ready.
 fn clear(draft: &mut Draft, view: &PodView<'_>, policy: &Policy, since: Tick) {
     let why = sentence::cleared(policy, since);
     if view.is_ready() {

@@ -1,16 +1,19 @@
-//! How far a PodRestart is, as the budgets see it. A request that a disruption budget or the lack of a node holds back restarts nothing: it
-//! takes no room, and asks for room again before it goes on ([`crate::room_to_go_on`]).
+//! How far a PodRestart is, as the budgets see it. A request that a disruption budget or the lack
+//! of a node holds back restarts nothing: it takes no room, and asks for room again before it goes
+//! on ([`crate::room_to_go_on`]).
 
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, ReplacementStep};
 use rekindle_types::{Tick, TickDuration};
 
-/// A request that begins later than this after its creation was held back meanwhile. Both times are whole seconds.
+/// A request that begins later than this after its creation was held back meanwhile. Both times are
+/// whole seconds.
 const BEGINS_WITHIN: TickDuration = TickDuration::from_secs(2);
 
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Asked for at this time, where that is known; a node that carries it out says no more until it is done.
+    /// Asked for at this time, where that is known; a node that carries it out says no more until
+    /// it is done.
     Asked(Option<Tick>),
     /// Held back.
     Held,

@@ -32,12 +32,15 @@ enum Sign {
     NoSandbox,
 }
 
-/// How the pod fails now, if it does, and when it did last: the first container that does not start, or that failed inside the
-/// window and is not well again. A container that does not start has no time. What the ladder's last restart in place has ended, as far as the
-/// pod's ledger tells, did not fail; while all containers are restarted at once, it may not be seen which one did.
+/// How the pod fails now, if it does, and when it did last: the first container that does not
+/// start, or that failed inside the window and is not well again. A container that does not start
+/// has no time. What the ladder's last restart in place has ended, as far as the pod's ledger
+/// tells, did not fail; while all containers are restarted at once, it may not be seen which one
+/// did.
 ///
-/// One that fails again and again is well when it has run for twice as long as the last time: replicas that all fail twenty seconds after
-/// their starts fail alike, and not one after the other by itself, whichever of them is looked at first.
+/// One that fails again and again is well when it has run for twice as long as the last time:
+/// replicas that all fail twenty seconds after their starts fail alike, and not one after the other
+/// by itself, whichever of them is looked at first.
 pub fn symptom_of(
     pod: &Pod,
     ledger: Option<&RestartLedgerStatus>,
@@ -95,8 +98,10 @@ enum Sure {
     No,
 }
 
-/// Whether this is the end of what ran when the ladder decided on a restart in place. Ends are told in whole seconds: of those in the very second of
-/// the decision one is what it was for, and those by SIGTERM or SIGKILL may be the restart's. What started in that second may have been started by it.
+/// Whether this is the end of what ran when the ladder decided on a restart in place. Ends are told
+/// in whole seconds: of those in the very second of the decision one is what it was for, and those
+/// by SIGTERM or SIGKILL may be the restart's. What started in that second may have been started by
+/// it.
 fn ended_by_restart(end: &End<'_>, at: Tick) -> Option<Sure> {
     let second = at.whole_second();
     let finished = end.finished_at.filter(|_| end.started_at.is_some_and(|at| at < second))?;
@@ -108,8 +113,9 @@ fn ended_by_restart(end: &End<'_>, at: Tick) -> Option<Sure> {
     }
 }
 
-/// Whether the pod fails again and again, and not for the first time: it ended twice inside the window, or something keeps it from starting.
-/// One end is no proof of a sick node: a machine that boots anew, or loses its power, ends everything on it once.
+/// Whether the pod fails again and again, and not for the first time: it ended twice inside the
+/// window, or something keeps it from starting. One end is no proof of a sick node: a machine that
+/// boots anew, or loses its power, ends everything on it once.
 pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
     let view = PodView::of(pod);
     let Some((symptom, _)) = symptom_in(&view, None, now, window) else { return false };

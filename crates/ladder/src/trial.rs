@@ -1,5 +1,6 @@
-//! What came of a rung in place that was tried on one pod of a revision whose pods fail in the same way. The others wait for it: when
-//! it helps, it is done for them too; when it does not, it is not done for any of them.
+//! What came of a rung in place that was tried on one pod of a revision whose pods fail in the same
+//! way. The others wait for it: when it helps, it is done for them too; when it does not, it is not
+//! done for any of them.
 //!
 //! ```text
 //!   attempt ──► on trial ── has recovered ──► helped
@@ -53,8 +54,8 @@ enum Progress {
     Untried,
 }
 
-/// Reads it from a pod, its ledger, and the restart that this asked for last, if it is there. What was refused, was given up or waits has
-/// shown nothing, whatever the pod does meanwhile.
+/// Reads it from a pod, its ledger, and the restart that this asked for last, if it is there. What
+/// was refused, was given up or waits has shown nothing, whatever the pod does meanwhile.
 pub fn tried(
     pod: &Pod,
     ledger: &RestartLedgerStatus,
@@ -85,7 +86,8 @@ pub fn tried(
         Progress::Begun => {}
     }
     let symptom = symptom_of(pod, Some(ledger), now, window);
-    // Failures are told in whole seconds: one in the very second of the attempt may have been what it was for.
+    // Failures are told in whole seconds: one in the very second of the attempt may have been what
+    // it was for.
     let failed_again = symptom.as_ref().is_some_and(|(_, failed)| failed.is_some_and(|f| at < f));
     if failed_again || is_shown {
         return Tried::InVain(ledger.in_vain.map_or(rung, |in_vain| in_vain.max(rung)));
@@ -119,7 +121,8 @@ fn progress(ledger: &RestartLedgerStatus, rung: Rung, request: Option<&PodRestar
     }
 }
 
-/// Whether what a ledger says now may tell what came of a trial: the rung was in vain, nothing was done, or the pod has recovered.
+/// Whether what a ledger says now may tell what came of a trial: the rung was in vain, nothing was
+/// done, or the pod has recovered.
 pub fn is_news_of_trial(
     before: Option<&RestartLedgerStatus>,
     after: Option<&RestartLedgerStatus>,

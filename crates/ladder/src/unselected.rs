@@ -1,5 +1,6 @@
-//! A ledger whose pod no ladder selects any more, or is gone for good: it does not hold, wait or stay exhausted. What was tried and counted stays: a ladder
-//! or a pod of that name that comes back goes on from it.
+//! A ledger whose pod no ladder selects any more, or is gone for good: it does not hold, wait or
+//! stay exhausted. What was tried and counted stays: a ladder or a pod of that name that comes back
+//! goes on from it.
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus};
@@ -14,8 +15,8 @@ pub fn unselected(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatu
     over(ledger, &sentence::unselected(), now)
 }
 
-/// The status of a ledger whose pod is gone, and that no controller makes another one for now. That every rung was tried in vain stays told, and so does that
-/// nothing failed.
+/// The status of a ledger whose pod is gone, and that no controller makes another one for now. That
+/// every rung was tried in vain stays told, and so does that nothing failed.
 pub fn without_pod(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
     match ledger.phase {
         Some(LedgerPhase::Climbing | LedgerPhase::Holding) => over(ledger, &sentence::gone(), now),

@@ -1,4 +1,5 @@
-//! What a ladder's own status says: whether it is accepted, and whether an older one decides for its pods.
+//! What a ladder's own status says: whether it is accepted, and whether an older one decides for
+//! its pods.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::Tick;
@@ -12,7 +13,8 @@ const OVERLAP_OVER: &str = "no older ladder selects pods of this one any more";
 /// A message quotes what a person wrote, which may be of any length.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// The status to write; equal to the present one when nothing changed. `overlapped` tells of the older ladders that decide for pods of this one.
+/// The status to write; equal to the present one when nothing changed. `overlapped` tells of the
+/// older ladders that decide for pods of this one.
 pub fn ladder_status(
     ladder: &RestartLadder,
     overlapped: Option<&str>,

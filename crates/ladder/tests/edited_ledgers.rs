@@ -1,5 +1,6 @@
-//! Ledgers that somebody has edited by hand, with whatever the API lets through: nothing breaks, what is remembered stays small, what runs is
-//! left alone for ever after one stable window, and a pod that fails is restarted again in time.
+//! Ledgers that somebody has edited by hand, with whatever the API lets through: nothing breaks,
+//! what is remembered stays small, what runs is left alone for ever after one stable window, and a
+//! pod that fails is restarted again in time.
 
 mod world;
 
@@ -16,8 +17,8 @@ use world::{DAWN, Doing, Role, World};
 
 const HOUR: TickDuration = TickDuration::from_secs(3_600);
 const WINDOW: TickDuration = TickDuration::from_secs(300);
-/// By then nothing of what was written is left: attempts and decisions leave with the window, a restart that nobody begins is given up after ten
-/// minutes and its request outlives it by as much.
+/// By then nothing of what was written is left: attempts and decisions leave with the window, a
+/// restart that nobody begins is given up after ten minutes and its request outlives it by as much.
 const REST_AFTER: TickDuration = HOUR;
 
 fn policy() -> impl Strategy<Value = Policy> {
@@ -271,7 +272,8 @@ fn look(world: &mut World) -> Result<Option<Tick>, TestCaseError> {
     Ok(decision.again_at)
 }
 
-/// From now on nothing fails: the ladder comes to rest, healthy, and nothing is left of what somebody wrote.
+/// From now on nothing fails: the ladder comes to rest, healthy, and nothing is left of what
+/// somebody wrote.
 fn rests(world: &mut World) -> Result<(), TestCaseError> {
     world.run_all();
     let begun = world.now;

@@ -1,5 +1,6 @@
-//! Whatever happens to a pod, the ladder keeps its promises: each failure is counted once, no rung is tried more often than the
-//! policy allows, no budget is overdrawn, what runs is left alone, an exhausted ladder rests, and what is remembered stays small.
+//! Whatever happens to a pod, the ladder keeps its promises: each failure is counted once, no rung
+//! is tried more often than the policy allows, no budget is overdrawn, what runs is left alone, an
+//! exhausted ladder rests, and what is remembered stays small.
 
 mod world;
 
@@ -267,7 +268,8 @@ impl Play {
         self.look()
     }
 
-    /// The pod is well again before it was evicted: what was asked for counts as if it had not been.
+    /// The pod is well again before it was evicted: what was asked for counts as if it had not
+    /// been.
     fn withdraw(&mut self) {
         let open = self.world.restarts.last().filter(|restart| {
             restart.status.is_none()
@@ -345,8 +347,8 @@ impl Play {
         Ok(())
     }
 
-    /// However long a restart was held back: no more of a rung are carried out within the window than the ladder allows. A status tells
-    /// whole seconds.
+    /// However long a restart was held back: no more of a rung are carried out within the window
+    /// than the ladder allows. A status tells whole seconds.
     fn check_begun(&self, rung: Rung) -> Result<(), TestCaseError> {
         let policy = &self.world.policy;
         let step = policy.steps.iter().find(|step| step.rung == rung);
@@ -374,7 +376,8 @@ impl Play {
         prop_assert!(ledger.failures_total >= before.failures_total, "never falls");
         match self.node {
             Node::AtOnce => prop_assert_eq!(ledger.failures_total, self.failed, "counted once"),
-            // An attempt that began and was ended by a late restart within one second may be taken for a failure.
+            // An attempt that began and was ended by a late restart within one second may be taken
+            // for a failure.
             Node::WhenItPleases => {
                 prop_assert!(ledger.failures_total <= self.failed + self.killed, "counted twice");
             }
@@ -540,7 +543,8 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let mut play = Play::new(policy, Node::AtOnce);
-        // Before there is a ledger, an old pod's status does not prove when all of its ends were: see `05_counting.txt`.
+        // Before there is a ledger, an old pod's status does not prove when all of its ends were:
+        // see `05_counting.txt`.
         play.play(&Step::Exit { container: 0, code: 1 })?;
         for step in &steps {
             play.play(step)?;

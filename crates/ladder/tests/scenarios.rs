@@ -1,5 +1,6 @@
-//! The scenarios in `testdata/*.txt`: what happens to a pod, a line `----`, and what the ladder decides. Run with
-//! `UPDATE_SCENARIOS=1` to write the expected parts anew, then read the difference.
+//! The scenarios in `testdata/*.txt`: what happens to a pod, a line `----`, and what the ladder
+//! decides. Run with `UPDATE_SCENARIOS=1` to write the expected parts anew, then read the
+//! difference.
 //!
 //! A block is a list of commands; the last line of what it prints is followed by an empty line.
 //! ```text

@@ -1,4 +1,5 @@
-//! Statuses that the scenarios' world does not show: restart rules, a pod that runs and is not ready, a pod of another revision.
+//! Statuses that the scenarios' world does not show: restart rules, a pod that runs and is not
+//! ready, a pod of another revision.
 
 use k8s_openapi::api::core::v1;
 use rekindle_ladder::{
@@ -137,7 +138,8 @@ fn a_rule_may_start_again_what_succeeded_and_an_init_container_that_did_is_left_
     assert_eq!(look(&policy, &init, None, 3).ledger, RestartLedgerStatus::default());
 }
 
-/// Container `trainer` asks for a restart of all, at 100 s; the others have run since the beginning and are ended at 102 s.
+/// Container `trainer` asks for a restart of all, at 100 s; the others have run since the beginning
+/// and are ended at 102 s.
 fn all_restarted(others: &[Value], trainer: Value) -> Pod {
     let rules = || json!([rule("RestartAllContainers", 88)]);
     let others = others.iter().enumerate().map(|(number, state)| {
@@ -258,7 +260,8 @@ fn a_pod_that_was_never_ready_has_its_attempts_back_and_has_not_recovered() {
     assert_eq!(recovered(&unready), (false, false));
 }
 
-/// A pod that failed once more, with this UID, of this revision of a controller of that kind; of none, what it runs is the revision.
+/// A pod that failed once more, with this UID, of this revision of a controller of that kind; of
+/// none, what it runs is the revision.
 fn of_revision(kind: Option<&str>, uid: &str, revision: &str, attempt: u32, now: u64) -> Pod {
     let token = json!([{"name": format!("kube-api-access-{uid}"), "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
     let is_labelled = matches!(kind, Some("StatefulSet" | "DaemonSet"));

@@ -1,4 +1,5 @@
-//! Reading manifests: YAML or JSON, several documents in one text, `kind: List` taken apart. Pure: who calls has read the file.
+//! Reading manifests: YAML or JSON, several documents in one text, `kind: List` taken apart. Pure:
+//! who calls has read the file.
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value};
@@ -12,7 +13,8 @@ pub const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 /// Why a text is no manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// It is neither YAML nor JSON, or goes beyond the limits of depth, nodes and aliases. The parser says where.
+    /// It is neither YAML nor JSON, or goes beyond the limits of depth, nodes and aliases. The
+    /// parser says where.
     #[error("{0}")]
     Syntax(String),
     /// An object that YAML cannot hold.
@@ -36,14 +38,15 @@ pub fn yaml(objects: &[Value]) -> Result<String, ManifestError> {
         .map_err(|error| ManifestError::Unwritable(error.to_string()))
 }
 
-/// How deep a text may nest. The reader takes so much stack for each level that a few more would end the process.
+/// How deep a text may nest. The reader takes so much stack for each level that a few more would
+/// end the process.
 const DEPTH_MAX: usize = 50;
 
 /// The objects of a text, in order; empty documents are skipped.
 ///
 /// # Errors
-/// Where the text is not YAML or JSON, and where a document is no object. Aliases, depth and nodes are limited, so that a small
-/// text cannot become a large one in memory.
+/// Where the text is not YAML or JSON, and where a document is no object. Aliases, depth and nodes
+/// are limited, so that a small text cannot become a large one in memory.
 pub fn objects(text: &str) -> Result<Vec<Map<String, Value>>, ManifestError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {

@@ -1,5 +1,5 @@
-//! How long it takes to plug a sandbox into the network. Run as root; the bridge is in a namespace of its own.
-//! Prints medians [minimum to maximum] in milliseconds.
+//! How long it takes to plug a sandbox into the network. Run as root; the bridge is in a namespace
+//! of its own. Prints medians [minimum to maximum] in milliseconds.
 #![allow(clippy::disallowed_methods, reason = "a measurement needs a clock and processes")]
 
 use std::io::{BufRead, BufReader};

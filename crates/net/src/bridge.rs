@@ -1,4 +1,5 @@
-//! The bridge: made or adopted, given the gateway's address, looked at for ports and for subnets that are taken.
+//! The bridge: made or adopted, given the gateway's address, looked at for ports and for subnets
+//! that are taken.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -22,7 +23,8 @@ pub(crate) struct Bridge {
     pub(crate) mac: [u8; 6],
 }
 
-/// Makes the bridge up with the gateway's address and without IPv6; one that stands already is adopted, and mended.
+/// Makes the bridge up with the gateway's address and without IPv6; one that stands already is
+/// adopted, and mended.
 pub(crate) async fn ensure(
     handle: &Handle,
     name: &str,
@@ -39,7 +41,8 @@ pub(crate) async fn ensure(
             });
         }
         None => {
-            // its own address fixed: otherwise a bridge takes that of its lowest port, and changes it as pods come and go
+            // its own address fixed: otherwise a bridge takes that of its lowest port, and changes
+            // it as pods come and go
             let message = LinkBridge::new(name).address(mac_of(gateway).to_vec()).mtu(mtu).build();
             handle.link().add(message).execute().await.map_err(failed("create bridge"))?;
             match find(handle, name).await? {
@@ -55,8 +58,8 @@ pub(crate) async fn ensure(
     ipv6::disable_on(name)?;
     let mut up = LinkUnspec::new_with_index(index).up();
     if mac != mac_of(gateway) {
-        // Another's bridge may take that of its lowest port, unless it is given one. Not for ours: what is given anew, if the same, costs
-        // the bridge its permanent neighbours.
+        // Another's bridge may take that of its lowest port, unless it is given one. Not for ours:
+        // what is given anew, if the same, costs the bridge its permanent neighbours.
         up = up.address(mac.to_vec());
     }
     handle.link().change(up.build()).execute().await.map_err(failed("set up bridge"))?;

@@ -1,6 +1,7 @@
-//! The host end of a sandbox's veth pair: a port of the bridge that takes in only what its pod may send, and where the bridge has to
-//! learn nothing. Two guards that know nothing of each other: the filter on the port's ingress, and a port that is locked to one
-//! hardware address (Linux 5.18; earlier kernels ignore that flag).
+//! The host end of a sandbox's veth pair: a port of the bridge that takes in only what its pod may
+//! send, and where the bridge has to learn nothing. Two guards that know nothing of each other: the
+//! filter on the port's ingress, and a port that is locked to one hardware address (Linux 5.18;
+//! earlier kernels ignore that flag).
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,8 +24,9 @@ pub(crate) struct BridgePort<'a> {
 }
 
 impl BridgePort<'_> {
-    /// Guards the port, tells bridge and host the pod's hardware address for good, and sets the port up. Repeated, it changes nothing.
-    /// Everything is asked for before the first answer is awaited.
+    /// Guards the port, tells bridge and host the pod's hardware address for good, and sets the
+    /// port up. Repeated, it changes nothing. Everything is asked for before the first answer is
+    /// awaited.
     pub(crate) async fn set_up(self, handle: &Handle) -> Result<FilterSupport, NetError> {
         let failed = |operation| move |source| netlink(operation, self.name, source);
         ipv6::disable_on(self.name)?;

@@ -26,7 +26,8 @@ pub struct InterfaceCounters {
     pub tx_dropped: u64,
 }
 
-/// The interfaces of the network namespace that this process is in, loopback aside. Blocks, shortly.
+/// The interfaces of the network namespace that this process is in, loopback aside. Blocks,
+/// shortly.
 ///
 /// # Errors
 /// When there is no such process.
@@ -34,8 +35,8 @@ pub fn interface_counters(pid: u32) -> io::Result<Vec<InterfaceCounters>> {
     Ok(parse(&fs::read_to_string(format!("/proc/{pid}/net/dev"))?))
 }
 
-/// Reads the text of /proc/net/dev: two lines of headings, then `name: ` with eight counters of what was received and eight
-/// of what was sent. A line that reads otherwise is left out.
+/// Reads the text of /proc/net/dev: two lines of headings, then `name: ` with eight counters of
+/// what was received and eight of what was sent. A line that reads otherwise is left out.
 fn parse(text: &str) -> Vec<InterfaceCounters> {
     text.lines().skip(2).filter_map(parse_line).filter(|found| found.name != "lo").collect()
 }

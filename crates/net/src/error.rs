@@ -1,4 +1,5 @@
-//! What can go wrong with the pod network. Each text names the object and the operation; the source has the cause.
+//! What can go wrong with the pod network. Each text names the object and the operation; the source
+//! has the cause.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! The text of /etc/hosts, /etc/resolv.conf and /etc/hostname of a pod, in the form that the kubelet and containerd give
-//! them: pure, but for [`host_resolver`]. What the text is made of may come from a manifest, so it is checked and capped.
+//! The text of /etc/hosts, /etc/resolv.conf and /etc/hostname of a pod, in the form that the
+//! kubelet and containerd give them: pure, but for [`host_resolver`]. What the text is made of may
+//! come from a manifest, so it is checked and capped.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -46,8 +47,8 @@ pub struct HostAlias {
     pub hostnames: Vec<String>,
 }
 
-/// /etc/hosts of a pod with an address of its own. `subdomain` is what follows the hostname in its full name
-/// (`web.shop.svc.cluster.local`), when `spec.subdomain` is set.
+/// /etc/hosts of a pod with an address of its own. `subdomain` is what follows the hostname in its
+/// full name (`web.shop.svc.cluster.local`), when `spec.subdomain` is set.
 pub fn hosts(
     pod_ip: Ipv4Addr,
     hostname: &str,
@@ -75,8 +76,8 @@ pub fn hosts(
     capped("/etc/hosts", text)
 }
 
-/// /etc/hosts of a pod on the host's network: the host's, of which what goes beyond [`HOST_HOSTS_MAX_BYTES`] is left out, and
-/// the pod's aliases, as the kubelet does it.
+/// /etc/hosts of a pod on the host's network: the host's, of which what goes beyond
+/// [`HOST_HOSTS_MAX_BYTES`] is left out, and the pod's aliases, as the kubelet does it.
 pub fn hosts_of_host(host: &str, aliases: &[HostAlias]) -> Result<String, FileError> {
     let end = match host.char_indices().find(|(at, c)| at + c.len_utf8() > HOST_HOSTS_MAX_BYTES) {
         Some((at, _)) => host[..at].rfind('\n').map_or(0, |newline| newline + 1),
@@ -156,7 +157,8 @@ pub struct DnsConfig {
     pub options: Vec<(String, Option<String>)>,
 }
 
-/// A pod's resolver, and what was left out because resolvers read no more (the kubelet's event DNSConfigForming).
+/// A pod's resolver, and what was left out because resolvers read no more (the kubelet's event
+/// DNSConfigForming).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodResolver {
     /// What goes into the file.
@@ -227,7 +229,8 @@ pub fn resolv_conf(resolver: &Resolver) -> Result<String, FileError> {
     capped("/etc/resolv.conf", text)
 }
 
-/// Reads a resolv.conf. As the C library does it, the last `search` wins, and `domain` counts as one.
+/// Reads a resolv.conf. As the C library does it, the last `search` wins, and `domain` counts as
+/// one.
 pub fn parse_resolv_conf(text: &str) -> Resolver {
     let mut resolver = Resolver::default();
     for line in text.lines() {
@@ -245,8 +248,9 @@ pub fn parse_resolv_conf(text: &str) -> Resolver {
     resolver
 }
 
-/// The host's resolver as pods can use it. A stub on the loopback (systemd-resolved) is out of a pod's reach: then the file
-/// that names the real servers is taken, where there is one. A host without a resolver gives an empty one.
+/// The host's resolver as pods can use it. A stub on the loopback (systemd-resolved) is out of a
+/// pod's reach: then the file that names the real servers is taken, where there is one. A host
+/// without a resolver gives an empty one.
 pub fn host_resolver() -> Result<Resolver, crate::NetError> {
     resolver_below(Path::new("/"))
 }

@@ -1,4 +1,5 @@
-//! `net.ipv4.ip_forward`: packets between pods of one bridge do not need it, packets that leave the machine do.
+//! `net.ipv4.ip_forward`: packets between pods of one bridge do not need it, packets that leave the
+//! machine do.
 
 use std::io;
 use std::path::Path;

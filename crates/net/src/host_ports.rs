@@ -4,15 +4,17 @@
 //!  client ──► listener of the node ──► this process ──► the pod's address and port
 //!                       │ kept open while the pod goes from one sandbox to the next: only the address changes
 //! ```
-//! The bytes go through this process: that needs neither a kernel module nor a program nor a setting of the machine, works on
-//! the loopback, and leaves nothing behind when the process is killed. The price: the pod sees the bridge's address and not the
-//! client's, and connections end with this process; the next one opens the ports again.
+//! The bytes go through this process: that needs neither a kernel module nor a program nor a
+//! setting of the machine, works on the loopback, and leaves nothing behind when the process is
+//! killed. The price: the pod sees the bridge's address and not the client's, and connections end
+//! with this process; the next one opens the ports again.
 //!
-//! A port belongs to a pod and leads to one of its sandboxes. How many connections there are is bounded, for each port and
-//! for all: whoever comes then waits to be accepted.
+//! A port belongs to a pod and leads to one of its sandboxes. How many connections there are is
+//! bounded, for each port and for all: whoever comes then waits to be accepted.
 //!
-//! A pod that starts gets all of its ports or waits. One that runs already goes on without a port that somebody else has taken
-//! meanwhile, and so does its next sandbox: `reopen` opens it within ten seconds of being free.
+//! A pod that starts gets all of its ports or waits. One that runs already goes on without a port
+//! that somebody else has taken meanwhile, and so does its next sandbox: `reopen` opens it within
+//! ten seconds of being free.
 
 mod tcp;
 #[cfg(test)]
@@ -101,8 +103,8 @@ impl HostPorts {
         Ok(())
     }
 
-    /// The same for a pod that runs already: what can be opened is open now, the rest within [`AGAIN_AFTER_MAX`] of being free. Answers
-    /// why it is not.
+    /// The same for a pod that runs already: what can be opened is open now, the rest within
+    /// [`AGAIN_AFTER_MAX`] of being free. Answers why it is not.
     pub(crate) async fn reopen(
         &self,
         pod: &str,

@@ -1,5 +1,6 @@
-//! IPv6 is off wherever pods' packets come by: pods have no IPv6 address, so what arrives by it is forged or goes around IPv4 rules
-//! (router advertisements: CVE-2020-10749). The loopback of a sandbox keeps `::1`, which apps bind to.
+//! IPv6 is off wherever pods' packets come by: pods have no IPv6 address, so what arrives by it is
+//! forged or goes around IPv4 rules (router advertisements: CVE-2020-10749). The loopback of a
+//! sandbox keeps `::1`, which apps bind to.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -15,9 +16,9 @@ const DEFAULT: &str = "default";
 /// Whether the log says that settings cannot be written here.
 static READ_ONLY_TOLD: Once = Once::new();
 
-/// Switches IPv6 off on an interface of the calling thread's namespace, and takes away what it has configured there. An interface
-/// that does not exist is success, and so is a kernel without IPv6. Where settings cannot be written, the log says so once: pods' frames
-/// are filtered all the same.
+/// Switches IPv6 off on an interface of the calling thread's namespace, and takes away what it has
+/// configured there. An interface that does not exist is success, and so is a kernel without IPv6.
+/// Where settings cannot be written, the log says so once: pods' frames are filtered all the same.
 pub(crate) fn disable_on(interface: &str) -> Result<(), NetError> {
     let path = PathBuf::from(format!("{INTERFACES}/{interface}/disable_ipv6"));
     let Err(source) = std::fs::write(&path, "1") else { return Ok(()) };

@@ -1,7 +1,8 @@
 //! The lease file: which sandbox holds which address, across restarts of the agent.
 //!
-//! Written whole beside the old one and renamed over it, so a kill at any moment leaves one or the other. It is not
-//! flushed to the disk: after a power loss no sandbox is left, and leases of an earlier boot are void.
+//! Written whole beside the old one and renamed over it, so a kill at any moment leaves one or the
+//! other. It is not flushed to the disk: after a power loss no sandbox is left, and leases of an
+//! earlier boot are void.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,8 @@ impl LeaseFile {
         Ok(Found::Current(stored))
     }
 
-    /// What stands there already is not written again, so that an agent can take its network up on a full disk.
+    /// What stands there already is not written again, so that an agent can take its network up on
+    /// a full disk.
     pub(crate) fn write(&self, pool: &Pool, turned_forwarding_on: bool) -> Result<(), NetError> {
         let stored =
             Stored { boot_id: self.boot_id.clone(), turned_forwarding_on, pool: pool.clone() };

@@ -1,15 +1,18 @@
-//! The pod network of one machine: a bridge, one veth pair and one IPv4 address per sandbox, and the files in /etc that
-//! tell a container about them. No overlay, no `ip` program: netlink only.
+//! The pod network of one machine: a bridge, one veth pair and one IPv4 address per sandbox, and
+//! the files in /etc that tell a container about them. No overlay, no `ip` program: netlink only.
 //!
 //! ```text
 //! Network::open ── bridge up, gateway address ──> attach(id, netns) ──> detach(id) ──> (veth gone) ──> address free, reused last
 //! ```
 //!
-//! Ports of the node that lead to pods are served by `host_ports`, the names of Services and pods by `dns`.
+//! Ports of the node that lead to pods are served by `host_ports`, the names of Services and pods
+//! by `dns`.
 //!
-//! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a bridge (both pure), `leases` makes the
-//! decision durable, `bridge`, `veth` and `bridge_port` talk netlink with what `links` asks of any interface, `source_filter` and `ipv6` keep
-//! a pod from speaking for another one, `network` joins them. A sandbox's id is whatever the caller names it by; everything is idempotent by it.
+//! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a
+//! bridge (both pure), `leases` makes the decision durable, `bridge`, `veth` and `bridge_port` talk
+//! netlink with what `links` asks of any interface, `source_filter` and `ipv6` keep a pod from
+//! speaking for another one, `network` joins them. A sandbox's id is whatever the caller names it
+//! by; everything is idempotent by it.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,

@@ -17,8 +17,9 @@ pub(crate) const EEXIST: i32 = 17;
 /// There is no such interface.
 pub(crate) const ENODEV: i32 = 19;
 
-/// A hardware address that follows from the IPv4 address (`0a:58:` and its four numbers, as the CNI plugins have it): an
-/// address that comes back with another pod does not meet stale neighbour entries.
+/// A hardware address that follows from the IPv4 address (`0a:58:` and its four numbers, as the CNI
+/// plugins have it): an address that comes back with another pod does not meet stale neighbour
+/// entries.
 pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0x0a, 0x58, a, b, c, d]
@@ -32,8 +33,8 @@ pub(crate) fn mac_in(link: &LinkMessage) -> Option<[u8; 6]> {
     })
 }
 
-/// The index of the interface of this name, if there is one, in the network namespace that the socket was made in. Much cheaper than to
-/// have the whole link told.
+/// The index of the interface of this name, if there is one, in the network namespace that the
+/// socket was made in. Much cheaper than to have the whole link told.
 pub(crate) fn index_of(socket: &impl AsFd, name: &str) -> Result<Option<u32>, NetError> {
     match rustix::net::netdevice::name_to_index(socket, name) {
         Ok(index) => Ok(Some(index)),

@@ -1,5 +1,5 @@
-//! Netlink inside another network namespace: a socket belongs to the namespace it was made in, so a thread of its own
-//! enters, makes the socket and ends; nobody else's namespace changes.
+//! Netlink inside another network namespace: a socket belongs to the namespace it was made in, so a
+//! thread of its own enters, makes the socket and ends; nobody else's namespace changes.
 
 use std::fs::File;
 use std::io;
@@ -34,8 +34,8 @@ pub(crate) struct Identity {
 }
 
 impl NetNs {
-    /// Opens the namespace of sandbox `id`. The one this thread lives in is refused: a slip of the caller would give the
-    /// host itself a pod's address and route.
+    /// Opens the namespace of sandbox `id`. The one this thread lives in is refused: a slip of the
+    /// caller would give the host itself a pod's address and route.
     pub(crate) fn open_other(id: &str, path: &Path) -> Result<Self, NetError> {
         let failed = |source| NetError::Io {
             operation: "open network namespace",
@@ -58,8 +58,9 @@ impl NetNs {
         Ok(Identity { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// A netlink connection that acts inside, where from now on only lo has IPv6, and a socket that interfaces can be looked up with.
-    /// `interface` may be there already; `host_name` is what an error names.
+    /// A netlink connection that acts inside, where from now on only lo has IPv6, and a socket that
+    /// interfaces can be looked up with. `interface` may be there already; `host_name` is what an
+    /// error names.
     pub(crate) fn connect_without_ipv6(
         &self,
         interface: &str,

@@ -25,7 +25,8 @@ use crate::source_filter::FilterSupport;
 use crate::subnet;
 use crate::veth::{self, Plug, Ports};
 
-/// Deleting a veth holds the kernel's network lock for about 20 ms; so it waits until a pod restart under way is done.
+/// Deleting a veth holds the kernel's network lock for about 20 ms; so it waits until a pod restart
+/// under way is done.
 const DELETE_DELAY: Duration = Duration::from_millis(500);
 /// Characters of an interface name at most.
 const INTERFACE_NAME_MAX: usize = 15;
@@ -33,7 +34,8 @@ const INTERFACE_NAME_MAX: usize = 15;
 /// How the network is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The bridge's name, 15 characters at most, not used by anything else. Each engine of a machine has its own.
+    /// The bridge's name, 15 characters at most, not used by anything else. Each engine of a
+    /// machine has its own.
     pub bridge: String,
     /// Where the pods' addresses come from.
     pub subnet: SubnetChoice,
@@ -50,7 +52,8 @@ pub struct Config {
 /// Where the pods' addresses come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubnetChoice {
-    /// The one used before, else the first of 10.88.0.0/16, 10.89.0.0/16, … that overlaps with nothing on the machine.
+    /// The one used before, else the first of 10.88.0.0/16, 10.89.0.0/16, … that overlaps with
+    /// nothing on the machine.
     Auto,
     /// This one, /8 to /30.
     Fixed(Ipv4Net),
@@ -59,7 +62,8 @@ pub enum SubnetChoice {
 /// What to do about `net.ipv4.ip_forward`, a setting of the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
-    /// Leave it. Pods reach each other and the host; beyond that only if somebody else turned it on.
+    /// Leave it. Pods reach each other and the host; beyond that only if somebody else turned it
+    /// on.
     Leave,
     /// Turn it on, say so in the log, and put it back on `close`.
     TurnOn,
@@ -110,7 +114,8 @@ struct Inner {
     lookup: OwnedFd,
     leases: LeaseFile,
     state: Mutex<State>,
-    /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they are first asked for.
+    /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they
+    /// are first asked for.
     prepared: Mutex<BTreeMap<String, Identity>>,
     /// Ids whose interface is being deleted; their address is not free yet.
     detaching: watch::Sender<BTreeSet<String>>,
@@ -129,8 +134,8 @@ struct State {
 }
 
 impl Network {
-    /// Creates or adopts the bridge and reads the leases of an earlier agent. Must run inside a tokio runtime, in the
-    /// network namespace that the bridge belongs to.
+    /// Creates or adopts the bridge and reads the leases of an earlier agent. Must run inside a
+    /// tokio runtime, in the network namespace that the bridge belongs to.
     pub async fn open(config: Config) -> Result<Self, NetError> {
         check(&config)?;
         let leases = LeaseFile::new(&config.state_dir)?;
@@ -223,13 +228,14 @@ impl Network {
         self.inner.state().pool.leases().clone()
     }
 
-    /// Gives sandbox `id` an address and plugs its network namespace (`/proc/<pid>/ns/net`) into the bridge. Repeated, it
-    /// answers the same; what an interrupted call left undone is done.
+    /// Gives sandbox `id` an address and plugs its network namespace (`/proc/<pid>/ns/net`) into
+    /// the bridge. Repeated, it answers the same; what an interrupted call left undone is done.
     pub async fn attach(&self, id: &str, netns: &Path) -> Result<Attachment, NetError> {
         self.plug(id, netns, Purpose::Use).await
     }
 
-    /// The same ahead of need: the next [`attach`](Self::attach) of this sandbox has nothing left to do, and looks at nothing.
+    /// The same ahead of need: the next [`attach`](Self::attach) of this sandbox has nothing left
+    /// to do, and looks at nothing.
     pub async fn prepare(&self, id: &str, netns: &Path) -> Result<(), NetError> {
         self.plug(id, netns, Purpose::Later).await.map(drop)
     }
@@ -277,8 +283,9 @@ impl Network {
         Ok(attachment)
     }
 
-    /// Opens ports of the node that lead to `pod` in its sandbox `id` at `target`: all of them, or none and an error. Those
-    /// that the pod has open already, for a sandbox before, lead to this one from now on.
+    /// Opens ports of the node that lead to `pod` in its sandbox `id` at `target`: all of them, or
+    /// none and an error. Those that the pod has open already, for a sandbox before, lead to this
+    /// one from now on.
     pub async fn open_ports(
         &self,
         pod: &str,
@@ -289,8 +296,8 @@ impl Network {
         self.host_ports.open(pod, id, target, ports).await
     }
 
-    /// The same for a pod that runs already: what can be opened is open now, the rest within ten seconds of being free. Answers why it is
-    /// not.
+    /// The same for a pod that runs already: what can be opened is open now, the rest within ten
+    /// seconds of being free. Answers why it is not.
     pub async fn reopen_ports(
         &self,
         pod: &str,
@@ -306,8 +313,8 @@ impl Network {
         self.host_ports.close(id).await;
     }
 
-    /// Unplugs sandbox `id` in the background; its address is free once the interface is gone. Absent is success. The
-    /// sandbox itself may be gone already, or still stand.
+    /// Unplugs sandbox `id` in the background; its address is free once the interface is gone.
+    /// Absent is success. The sandbox itself may be gone already, or still stand.
     pub fn detach(&self, id: &str) {
         if !self.inner.detaching.send_if_modified(|ids| ids.insert(id.to_owned())) {
             return;
@@ -328,8 +335,8 @@ impl Network {
         });
     }
 
-    /// Detaches every sandbox not in `ids`, and deletes interfaces on the bridge that belong to none of them: for the
-    /// agent's start, with the sandboxes that its runtime found alive.
+    /// Detaches every sandbox not in `ids`, and deletes interfaces on the bridge that belong to
+    /// none of them: for the agent's start, with the sandboxes that its runtime found alive.
     pub async fn release_all_except(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
         let gone: Vec<String> = self.leases().into_keys().filter(|id| !ids.contains(id)).collect();
         for id in &gone {
@@ -362,8 +369,8 @@ impl Network {
         drop(detaching.wait_for(done).await.expect("self holds the sender"));
     }
 
-    /// Takes everything away: interfaces, bridge, lease file; `ip_forward` is put back if we had turned it on. A guest leaves
-    /// the bridge to its owner.
+    /// Takes everything away: interfaces, bridge, lease file; `ip_forward` is put back if we had
+    /// turned it on. A guest leaves the bridge to its owner.
     pub async fn close(self) -> Result<(), NetError> {
         self.release_all_except(&BTreeSet::new()).await?;
         self.settle().await;
@@ -416,8 +423,8 @@ impl Inner {
         Ok((address, state.pool.gateway(), state.pool.subnet().prefix_len()))
     }
 
-    /// Deletes the interfaces of `id` and of all others that wait for it, then frees their addresses. When that fails the
-    /// leases stay, and the agent's next start tries again.
+    /// Deletes the interfaces of `id` and of all others that wait for it, then frees their
+    /// addresses. When that fails the leases stay, and the agent's next start tries again.
     async fn delete_all_with(&self, id: &str) {
         let _one_batch_at_a_time = self.deleting.lock().await;
         let ids = self.detaching.borrow().clone();

@@ -1,5 +1,6 @@
-//! Which address a sandbox gets: pure. An address is never held twice, the same id always gets the same answer, and what
-//! was released lately is given out last, so that neighbours' caches and open connections of the dead do not meet the new.
+//! Which address a sandbox gets: pure. An address is never held twice, the same id always gets the
+//! same answer, and what was released lately is given out last, so that neighbours' caches and open
+//! connections of the dead do not meet the new.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -20,7 +21,8 @@ pub struct Exhausted {
     pub leased: usize,
 }
 
-/// The addresses of one subnet. The first host address is the gateway's; network and broadcast addresses are never given.
+/// The addresses of one subnet. The first host address is the gateway's; network and broadcast
+/// addresses are never given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pool {
@@ -36,7 +38,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty pool. `None` when the subnet has no room for a gateway and a pod (prefixes longer than /30).
+    /// An empty pool. `None` when the subnet has no room for a gateway and a pod (prefixes longer
+    /// than /30).
     pub fn new(subnet: Ipv4Net) -> Option<Self> {
         if subnet.prefix_len() > 30 {
             return None;
@@ -63,8 +66,8 @@ impl Pool {
         self.range.unwrap_or(self.subnet)
     }
 
-    /// From now on new addresses come from this part of the subnet only; what is leased stays where it is. False when it is
-    /// no part of it.
+    /// From now on new addresses come from this part of the subnet only; what is leased stays where
+    /// it is. False when it is no part of it.
     #[must_use]
     pub fn restrict(&mut self, range: Ipv4Net) -> bool {
         if !self.subnet.contains(&range) {

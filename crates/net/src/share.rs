@@ -6,8 +6,8 @@
 //!  └── 10.88.128.0/24   guest 1      (each guest a part of the upper half)
 //!      10.88.129.0/24   guest 2 …
 //! ```
-//! The parts follow from the subnet and a number alone: nobody has to be asked, also by an agent that comes back alone. A
-//! subnet smaller than a /24 is the owner's as a whole.
+//! The parts follow from the subnet and a number alone: nobody has to be asked, also by an agent
+//! that comes back alone. A subnet smaller than a /24 is the owner's as a whole.
 
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,10 @@
-//! Which frames a pod may send: IPv4 and ARP, under its own hardware address and its own IPv4 address. All else is dropped where it
-//! enters the host, so that no pod can speak for another one or for the gateway: forged ARP, router advertisements, VLAN tags.
+//! Which frames a pod may send: IPv4 and ARP, under its own hardware address and its own IPv4
+//! address. All else is dropped where it enters the host, so that no pod can speak for another one
+//! or for the gateway: forged ARP, router advertisements, VLAN tags.
 //!
-//! The filter is a classic BPF program on the ingress hook of the veth's host end (`cls_bpf`, direct action). It goes in by netlink and
-//! needs neither nf_tables nor the bpf(2) system call. Source: tc-bpf(8), `net/sched/cls_bpf.c`.
+//! The filter is a classic BPF program on the ingress hook of the veth's host end (`cls_bpf`,
+//! direct action). It goes in by netlink and needs neither nf_tables nor the bpf(2) system call.
+//! Source: tc-bpf(8), `net/sched/cls_bpf.c`.
 
 use std::net::Ipv4Addr;
 
@@ -132,8 +134,8 @@ fn skip(instructions: usize) -> u8 {
     u8::try_from(instructions).expect("the program has fewer than 256 instructions")
 }
 
-/// Lets only these addresses' frames in from the interface. One that has the filter gets it anew. Everything is asked for before the
-/// first answer is awaited.
+/// Lets only these addresses' frames in from the interface. One that has the filter gets it anew.
+/// Everything is asked for before the first answer is awaited.
 pub(crate) async fn install(
     handle: &Handle,
     interface: u32,

@@ -1,14 +1,16 @@
-//! Which subnet the pods live in, when the user names none: the first of a few that meets nothing on this machine.
+//! Which subnet the pods live in, when the user names none: the first of a few that meets nothing
+//! on this machine.
 
 use ipnet::Ipv4Net;
 
 use crate::error::NetError;
 
-/// The second number of the default subnets 10.88.0.0/16, 10.89.0.0/16, … in the order of trial. 10.88 is what podman and
-/// CRI-O examples use, so whoever sees it knows what it is.
+/// The second number of the default subnets 10.88.0.0/16, 10.89.0.0/16, … in the order of trial.
+/// 10.88 is what podman and CRI-O examples use, so whoever sees it knows what it is.
 const SECOND_NUMBERS: std::ops::RangeInclusive<u8> = 88..=127;
 
-/// The first default subnet that overlaps with none of `taken` (the machine's addresses and routes).
+/// The first default subnet that overlaps with none of `taken` (the machine's addresses and
+/// routes).
 pub(crate) fn choose_default(taken: &[Ipv4Net]) -> Result<Ipv4Net, NetError> {
     SECOND_NUMBERS
         .map(|second| Ipv4Net::new_assert([10, second, 0, 0].into(), 16))

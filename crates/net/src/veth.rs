@@ -1,5 +1,6 @@
-//! The veth pair of one sandbox: host end in the bridge, `eth0` in the sandbox's namespace, its address, lo, default route.
-//! Neither end has IPv6, and the host end is guarded before `eth0` goes up.
+//! The veth pair of one sandbox: host end in the bridge, `eth0` in the sandbox's namespace, its
+//! address, lo, default route. Neither end has IPv6, and the host end is guarded before `eth0` goes
+//! up.
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -41,7 +42,8 @@ pub(crate) struct Plug<'a> {
     pub(crate) mtu: u32,
 }
 
-/// The names of one agent's host ends on one bridge: they tell whose an interface is, also to an agent that comes later.
+/// The names of one agent's host ends on one bridge: they tell whose an interface is, also to an
+/// agent that comes later.
 #[derive(Clone, Debug)]
 pub(crate) struct Ports {
     bridge: String,
@@ -53,7 +55,8 @@ impl Ports {
         Self { bridge: bridge.to_owned(), share }
     }
 
-    /// The host end's name: it follows from bridge, share and id, so a repeated call and a later agent find the same interface.
+    /// The host end's name: it follows from bridge, share and id, so a repeated call and a later
+    /// agent find the same interface.
     pub(crate) fn host_name(&self, id: &str) -> String {
         let digest =
             Sha256::new().chain_update(&self.bridge).chain_update([0]).chain_update(id).finalize();
@@ -90,8 +93,9 @@ impl Ports {
     }
 }
 
-/// Makes pair, address and route. What an earlier, interrupted call made is completed; a host end whose other end is not
-/// in this namespace is replaced. Answers whether the kernel filters what the sandbox sends.
+/// Makes pair, address and route. What an earlier, interrupted call made is completed; a host end
+/// whose other end is not in this namespace is replaced. Answers whether the kernel filters what
+/// the sandbox sends.
 pub(crate) async fn plug(
     handle: &Handle,
     netns: &NetNs,
@@ -141,8 +145,9 @@ async fn plug_with(
     Ok(filter)
 }
 
-/// One message makes both ends, with the peer already in the sandbox and the host end already in the bridge. Neither is up: first the
-/// port is guarded. (The peer could not be: while the kernel makes it, it has no other end yet, ENOTCONN.)
+/// One message makes both ends, with the peer already in the sandbox and the host end already in
+/// the bridge. Neither is up: first the port is guarded. (The peer could not be: while the kernel
+/// makes it, it has no other end yet, ENOTCONN.)
 async fn create(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), rtnetlink::Error> {
     let peer = LinkUnspec::new_with_name(INSIDE)
         .address(mac_of(plug.address).to_vec())
@@ -158,8 +163,9 @@ async fn create(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), rt
     handle.link().add(message).execute().await
 }
 
-/// Sets everything inside up. The gateway's hardware address is there for good: no ARP can give it to another pod. Everything is asked
-/// for before the first answer is awaited; the kernel goes by the order.
+/// Sets everything inside up. The gateway's hardware address is there for good: no ARP can give it
+/// to another pod. Everything is asked for before the first answer is awaited; the kernel goes by
+/// the order.
 async fn configure(inside: &Handle, eth0: u32, plug: Plug<'_>) -> Result<(), NetError> {
     let failed = |operation| move |source| netlink(operation, plug.host_name, source);
     let up = |index| LinkUnspec::new_with_index(index).up().build();
@@ -192,8 +198,9 @@ async fn unplug(handle: &Handle, host_name: &str) -> Result<(), NetError> {
         .map_err(|error| netlink("remove veth", host_name, error))
 }
 
-/// Deletes all these pairs in the time of one: what takes 20 ms is that the kernel waits until nobody uses them any more,
-/// and for an interface group it waits once. `group` is a number that only this agent's deletions use.
+/// Deletes all these pairs in the time of one: what takes 20 ms is that the kernel waits until
+/// nobody uses them any more, and for an interface group it waits once. `group` is a number that
+/// only this agent's deletions use.
 pub(crate) async fn unplug_all(
     handle: &Handle,
     group: u32,

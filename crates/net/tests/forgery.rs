@@ -1,5 +1,5 @@
-//! What a hostile pod can make others believe: nothing. In real namespaces, where the attacker may do in its own what root may: change
-//! its addresses and send what it likes.
+//! What a hostile pod can make others believe: nothing. In real namespaces, where the attacker may
+//! do in its own what root may: change its addresses and send what it likes.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -110,7 +110,8 @@ fn enable_ipv6(pod: &Namespace) {
     enable_ipv6_on(pod, "eth0");
 }
 
-/// Returns when the interface has a link-local address that can be used: the kernel sees to that in the background.
+/// Returns when the interface has a link-local address that can be used: the kernel sees to that in
+/// the background.
 fn enable_ipv6_on(namespace: &Namespace, interface: &str) {
     set(namespace, interface, "accept_dad", "0");
     set(namespace, interface, "disable_ipv6", "0");
@@ -124,7 +125,8 @@ fn index_of_eth0(pod: &Namespace) -> u32 {
     pod.ip("-o link show eth0").split(':').next().unwrap().parse().unwrap()
 }
 
-/// A router advertisement to all nodes (RFC 4861): default route, and an address from 2001:db8:bad::/64.
+/// A router advertisement to all nodes (RFC 4861): default route, and an address from
+/// 2001:db8:bad::/64.
 fn advertise_router(pod: &Namespace) {
     let eth0 = index_of_eth0(pod);
     let mut packet = vec![134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0];

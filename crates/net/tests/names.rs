@@ -1,4 +1,5 @@
-//! Cluster DNS in real namespaces, asked by the C library: the search list, the bridge's address, and whoever else there is.
+//! Cluster DNS in real namespaces, asked by the C library: the search list, the bridge's address,
+//! and whoever else there is.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! The network in real namespaces. The "host" is a network namespace made by the test, so nothing meets the machine's own
-//! network; all namespaces end with the processes that hold them, also when a test fails.
+//! The network in real namespaces. The "host" is a network namespace made by the test, so nothing
+//! meets the machine's own network; all namespaces end with the processes that hold them, also when
+//! a test fails.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

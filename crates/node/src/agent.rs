@@ -70,8 +70,9 @@ pub enum NodeError {
 /// What becomes of the pods when the agent stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopMode {
-    /// Their containers end gracefully. With a [`ShutdownPolicy`] this is the end of the pods, which fail in the order of their
-    /// priorities; without one they stay in the API as they are, and come back when the node does.
+    /// Their containers end gracefully. With a [`ShutdownPolicy`] this is the end of the pods,
+    /// which fail in the order of their priorities; without one they stay in the API as they are,
+    /// and come back when the node does.
     EndPods,
     /// They run on; the next agent on the same folders takes them up.
     LeavePods,
@@ -260,8 +261,8 @@ impl Handle {
         self.heartbeat.ready().await;
     }
 
-    /// Stops the agent; with `EndPods` it returns when the last container has ended, which takes at most the longest grace
-    /// period of a pod, or as long as a shutdown may take.
+    /// Stops the agent; with `EndPods` it returns when the last container has ended, which takes at
+    /// most the longest grace period of a pod, or as long as a shutdown may take.
     pub async fn stop(mut self, mode: StopMode) {
         let manager_mode = match mode {
             StopMode::EndPods => ManagerStop::EndPods,
@@ -325,8 +326,8 @@ fn follow_static_pods<R: Runtime, N: PodNetwork>(
     }
 }
 
-/// What an earlier agent left, as the runtime shows it; the network forgets all else. Before any pod is served: what it attaches later
-/// is not in this list.
+/// What an earlier agent left, as the runtime shows it; the network forgets all else. Before any
+/// pod is served: what it attaches later is not in this list.
 async fn take_stock<R: Runtime, N: PodNetwork>(
     node: &str,
     runtime: &R,
@@ -343,7 +344,8 @@ async fn take_stock<R: Runtime, N: PodNetwork>(
     Ok(found)
 }
 
-/// Makes the agent's folders. What is answered has no links in it: everything beneath is opened without following any.
+/// Makes the agent's folders. What is answered has no links in it: everything beneath is opened
+/// without following any.
 fn make_folders(config: &Config) -> Result<NodeDirs, NodeError> {
     let failed = |path: &Path| {
         let path = path.to_owned();

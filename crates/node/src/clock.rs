@@ -6,7 +6,8 @@ use rekindle_types::{Tick, TickDuration};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Begins with a time of day and adds what has passed, so that ticks never jump when somebody sets the clock. Cheap to copy.
+/// Begins with a time of day and adds what has passed, so that ticks never jump when somebody sets
+/// the clock. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Tick,
@@ -49,8 +50,9 @@ impl Clock {
         self.start + TickDuration::from(passed)
     }
 
-    /// The instant at which this clock will show `tick`; not before now. Timers stand still while the machine is suspended: what
-    /// was due meanwhile comes when the rest has passed awake, or when something else wakes whoever waits.
+    /// The instant at which this clock will show `tick`; not before now. Timers stand still while
+    /// the machine is suspended: what was due meanwhile comes when the rest has passed awake, or
+    /// when something else wakes whoever waits.
     pub fn instant_of(&self, tick: Tick) -> Instant {
         Instant::now() + tick.since(self.now()).to_std()
     }

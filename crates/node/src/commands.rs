@@ -1,4 +1,5 @@
-//! Commands in containers, be they probes, hooks or somebody's: what is told of one that did not run its course, in the kubelet's words.
+//! Commands in containers, be they probes, hooks or somebody's: what is told of one that did not
+//! run its course, in the kubelet's words.
 
 use std::time::Duration;
 

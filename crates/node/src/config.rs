@@ -13,8 +13,8 @@ use crate::shutdown::ShutdownPolicy;
 use crate::sysctls::AllowedSysctls;
 use crate::users::UserIds;
 
-/// Images that are pulled at the same time. The kubelet pulls one after the other unless told otherwise; then one registry
-/// that hangs stops every pod of the node.
+/// Images that are pulled at the same time. The kubelet pulls one after the other unless told
+/// otherwise; then one registry that hangs stops every pod of the node.
 const PARALLEL_IMAGE_PULLS: usize = 3;
 /// The domain of Services and pods.
 pub(crate) const CLUSTER_DOMAIN: &str = "cluster.local";
@@ -30,9 +30,11 @@ pub struct Config {
     pub name: String,
     /// Where the agent keeps its own things, beneath `node/`.
     pub data_dir: PathBuf,
-    /// Where container logs go. It belongs to this node alone: logs of pods that are not here are removed.
+    /// Where container logs go. It belongs to this node alone: logs of pods that are not here are
+    /// removed.
     pub log_dir: PathBuf,
-    /// InternalIP addresses of the node, and `status.hostIP` of its pods: usually the bridge's gateway.
+    /// InternalIP addresses of the node, and `status.hostIP` of its pods: usually the bridge's
+    /// gateway.
     pub addresses: Vec<IpAddr>,
     /// Where containers reach the API; without it they are not told.
     pub api: Option<ApiAddresses>,
@@ -40,34 +42,41 @@ pub struct Config {
     pub pod_cidr: Option<String>,
     /// Pods that the node takes at most; the kubelet's `maxPods`.
     pub max_pods: u32,
-    /// Amounts that replace what the machine has, by resource name (`cpu`, `memory`, `pods`, …): several nodes on one machine
-    /// share it by this.
+    /// Amounts that replace what the machine has, by resource name (`cpu`, `memory`, `pods`, …):
+    /// several nodes on one machine share it by this.
     pub capacity: BTreeMap<String, String>,
     /// Labels of the node beside the usual ones.
     pub labels: BTreeMap<String, String>,
     /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`.
     pub max_container_restart_period: TickDuration,
-    /// Images that are pulled at the same time; the kubelet's `maxParallelImagePulls`, 1 being its `serializeImagePulls`.
+    /// Images that are pulled at the same time; the kubelet's `maxParallelImagePulls`, 1 being its
+    /// `serializeImagePulls`.
     pub max_parallel_image_pulls: usize,
     /// Processes and threads of one pod at most; the kubelet's `podPidsLimit`. `None` is no limit.
     pub pod_pids_limit: Option<u64>,
-    /// The user ids that pods with users of their own get; no other node of the machine may have them.
+    /// The user ids that pods with users of their own get; no other node of the machine may have
+    /// them.
     pub user_ids: UserIds,
-    /// Kernel settings that pods may have beside the safe ones; the kubelet's `allowedUnsafeSysctls`.
+    /// Kernel settings that pods may have beside the safe ones; the kubelet's
+    /// `allowedUnsafeSysctls`.
     pub sysctls: AllowedSysctls,
     /// When unused images are removed.
     pub image_gc: ImageGcPolicy,
     /// When pods are evicted because the node runs out of something.
     pub eviction: EvictionPolicy,
-    /// The time that pods get when the node is shut down; none: its end is no shutdown, and the pods come back with it.
+    /// The time that pods get when the node is shut down; none: its end is no shutdown, and the
+    /// pods come back with it.
     pub shutdown: ShutdownPolicy,
-    /// The domain of Services and pods (the kubelet's `clusterDomain`), for /etc/hosts and /etc/resolv.conf: `cluster.local`.
+    /// The domain of Services and pods (the kubelet's `clusterDomain`), for /etc/hosts and
+    /// /etc/resolv.conf: `cluster.local`.
     pub cluster_domain: String,
     /// Where cluster DNS is (the kubelet's `clusterDNS`); without it pods use the node's resolvers.
     pub cluster_dns: Option<IpAddr>,
-    /// The node's resolver (the kubelet's `resolvConf`); none: `/etc/resolv.conf`, or what is behind a stub on the loopback.
+    /// The node's resolver (the kubelet's `resolvConf`); none: `/etc/resolv.conf`, or what is
+    /// behind a stub on the loopback.
     pub resolv_conf: Option<PathBuf>,
-    /// Between two heartbeats: a quarter of the time that the node's Lease counts (the kubelet's `nodeLeaseDurationSeconds`).
+    /// Between two heartbeats: a quarter of the time that the node's Lease counts (the kubelet's
+    /// `nodeLeaseDurationSeconds`).
     pub heartbeat_period: TickDuration,
     /// Shown as the node's kubelet version: `v1.37.0+rekindle.0.1.0`.
     pub version: String,
@@ -93,8 +102,8 @@ pub struct ApiAddresses {
 pub enum Duty {
     /// To run the pods of its node.
     Serve,
-    /// To end what an agent that was killed left running, gracefully, and to start nothing: told to stop with `EndPods`, it
-    /// returns when that is done.
+    /// To end what an agent that was killed left running, gracefully, and to start nothing: told to
+    /// stop with `EndPods`, it returns when that is done.
     EndPods,
 }
 

@@ -1,4 +1,5 @@
-//! What the agent counts while it works, under the kubelet's names. Handed to whatever counts; cheap to raise.
+//! What the agent counts while it works, under the kubelet's names. Handed to whatever counts;
+//! cheap to raise.
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{Action, ActionError, Outcome, ProbeKind, Verdict};
@@ -154,7 +155,8 @@ impl Counters {
         }
     }
 
-    /// One call of the runtime makes a container and starts it: the first is over when its process is let go.
+    /// One call of the runtime makes a container and starts it: the first is over when its process
+    /// is let go.
     fn start(
         &self,
         container_type: &str,

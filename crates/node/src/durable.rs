@@ -1,7 +1,8 @@
-//! Small files that survive kill -9 of the agent: the pod object beside its core's journal, and its range of user ids.
+//! Small files that survive kill -9 of the agent: the pod object beside its core's journal, and its
+//! range of user ids.
 //!
-//! A new file is renamed over the old, so that kill -9 at any point leaves the old or the new, whole. There is no fsync: a
-//! power loss may leave one damaged, which counts as absent.
+//! A new file is renamed over the old, so that kill -9 at any point leaves the old or the new,
+//! whole. There is no fsync: a power loss may leave one damaged, which counts as absent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -11,8 +11,8 @@ use rekindle_types::{TickDuration, node_ports};
 
 use crate::container_spec::pod_namespaces;
 
-/// Those to be opened, each once. None of a pod on the node's network: its containers open them themselves. SCTP is not carried;
-/// the API has warned of it.
+/// Those to be opened, each once. None of a pod on the node's network: its containers open them
+/// themselves. SCTP is not carried; the API has warned of it.
 pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
     match pod_namespaces(pod).network {
         Namespace::Own => {}
@@ -24,15 +24,16 @@ pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
     found
 }
 
-/// Those that no other pod of the node may have with this one: what is opened for it, and what a pod on the node's network names as its
-/// own. SCTP is left out, as above.
+/// Those that no other pod of the node may have with this one: what is opened for it, and what a
+/// pod on the node's network names as its own. SCTP is left out, as above.
 pub(crate) fn claimed_ports(pod: &Pod) -> Vec<HostPort> {
     named_ports(pod).filter_map(host_port).collect()
 }
 
-/// Why a pod that asks for these ports is not taken up, if other pods of the node have one of them. A port that a process of the machine
-/// has, or a pod of another node of it, is no reason: neither does the kubelet look for such, and it may be free again soon. Source:
-/// kubelet, `pkg/kubelet/lifecycle/predicate.go`, `generalFilter`.
+/// Why a pod that asks for these ports is not taken up, if other pods of the node have one of them.
+/// A port that a process of the machine has, or a pod of another node of it, is no reason: neither
+/// does the kubelet look for such, and it may be free again soon. Source: kubelet,
+/// `pkg/kubelet/lifecycle/predicate.go`, `generalFilter`.
 pub(crate) fn refusal<'a>(
     wanted: &[HostPort],
     mut taken: impl Iterator<Item = &'a HostPort>,
@@ -71,8 +72,9 @@ fn host_port(port: &ContainerPort) -> Option<HostPort> {
     })
 }
 
-/// The other pod of a machine with one of these addresses that has a port which `pod` asks for, and its node. One on the node's
-/// network counts, too: the ports that it names are those that its containers open.
+/// The other pod of a machine with one of these addresses that has a port which `pod` asks for, and
+/// its node. One on the node's network counts, too: the ports that it names are those that its
+/// containers open.
 pub(crate) fn holder(pod: &Pod, machine: &[IpAddr], others: &[Pod]) -> Option<String> {
     let wanted = host_ports(pod);
     let holds = |other: &&Pod| {

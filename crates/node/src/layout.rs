@@ -151,8 +151,9 @@ impl PodDirs {
         self.root.join("messages")
     }
 
-    /// The folder of what stands at a container's terminationMessagePath. On disk, as with the kubelet: some use it as a log, and
-    /// the end of it is what is read. One container's is in nobody else's way.
+    /// The folder of what stands at a container's terminationMessagePath. On disk, as with the
+    /// kubelet: some use it as a log, and the end of it is what is read. One container's is in
+    /// nobody else's way.
     pub(crate) fn termination_logs(&self, container: &str) -> PathBuf {
         self.messages().join(container)
     }
@@ -183,8 +184,9 @@ impl PodDirs {
     }
 }
 
-/// `<namespace>_<name>_<uid>`, as the kubelet names it. A name that makes this longer than a file's may be is cut: the UID is enough to
-/// tell pods apart. The kubelet cuts nothing, and cannot run such a pod.
+/// `<namespace>_<name>_<uid>`, as the kubelet names it. A name that makes this longer than a file's
+/// may be is cut: the UID is enough to tell pods apart. The kubelet cuts nothing, and cannot run
+/// such a pod.
 fn log_folder(pod: &PodRef) -> String {
     let room = FILE_NAME_MAX.saturating_sub(pod.namespace.len() + pod.uid.0.len() + 2);
     format!("{}_{}_{}", pod.namespace, name_stem(&pod.name, room), pod.uid)

@@ -1,5 +1,6 @@
-//! The node agent: takes the pods that the API gives to this node, keeps one pure `PodCore` for each, and carries out what it
-//! asks for on the container runtime, the network and the file system.
+//! The node agent: takes the pods that the API gives to this node, keeps one pure `PodCore` for
+//! each, and carries out what it asks for on the container runtime, the network and the file
+//! system.
 //!
 //! ```text
 //! API ──watch──► pods::manager ──► pods::worker (PodCore) ──► actions ──► Runtime, PodNetwork, volumes
@@ -7,9 +8,10 @@
 //!     ◄─Node, Lease── register
 //! who asks ──► node_api ──► usage ──► Runtime, file systems, /proc
 //! ```
-//! Everything that must survive kill -9 of the agent is on disk before the action that depends on it is begun (see
-//! `layout`), and containers do not depend on the agent to live. Nothing polls: the only timers of an idle node are the
-//! heartbeat's and that of the look at what is left, and while somebody else has a port of its pods that of the next attempt.
+//! Everything that must survive kill -9 of the agent is on disk before the action that depends on
+//! it is begun (see `layout`), and containers do not depend on the agent to live. Nothing polls:
+//! the only timers of an idle node are the heartbeat's and that of the look at what is left, and
+//! while somebody else has a port of its pods that of the next attempt.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,

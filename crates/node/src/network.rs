@@ -1,4 +1,5 @@
-//! What the agent needs of the pod network: an address per sandbox, and ports of the node that lead there.
+//! What the agent needs of the pod network: an address per sandbox, and ports of the node that lead
+//! there.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -17,23 +18,24 @@ use crate::host_ports::{holder, host_ports};
 
 /// Gives each sandbox its interface and address. Every call is idempotent by the sandbox's id.
 pub trait PodNetwork: Send + Sync + 'static {
-    /// Puts the sandbox whose network namespace is at `netns` on the network and answers its addresses. Asked again for an
-    /// id that stands, it answers the same addresses.
+    /// Puts the sandbox whose network namespace is at `netns` on the network and answers its
+    /// addresses. Asked again for an id that stands, it answers the same addresses.
     fn attach(
         &self,
         id: &str,
         netns: &Path,
     ) -> impl Future<Output = Result<Vec<IpAddr>, NetworkError>> + Send;
 
-    /// The same ahead of need, so that [`attach`](Self::attach) takes no time when the sandbox becomes a pod's.
+    /// The same ahead of need, so that [`attach`](Self::attach) takes no time when the sandbox
+    /// becomes a pod's.
     fn prepare(
         &self,
         id: &str,
         netns: &Path,
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
-    /// Opens ports of the node that lead to `pod` in sandbox `id` at `target`: all, or none and an error. Those that the pod has
-    /// open already lead to this sandbox from now on.
+    /// Opens ports of the node that lead to `pod` in sandbox `id` at `target`: all, or none and an
+    /// error. Those that the pod has open already lead to this sandbox from now on.
     fn open_ports(
         &self,
         pod: &PodUid,
@@ -42,8 +44,8 @@ pub trait PodNetwork: Send + Sync + 'static {
         ports: &[HostPort],
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
-    /// The same for a pod that runs already: what can be opened is open now, the rest within ten seconds of being free. Answers why it is
-    /// not.
+    /// The same for a pod that runs already: what can be opened is open now, the rest within ten
+    /// seconds of being free. Answers why it is not.
     fn reopen_ports(
         &self,
         pod: &PodUid,
@@ -52,7 +54,8 @@ pub trait PodNetwork: Send + Sync + 'static {
         ports: &[HostPort],
     ) -> impl Future<Output = Vec<NetworkError>> + Send;
 
-    /// Takes the sandbox off the network, closes what ports of the node lead to it, and frees its address. Unknown is success.
+    /// Takes the sandbox off the network, closes what ports of the node lead to it, and frees its
+    /// address. Unknown is success.
     fn detach(&self, id: &str) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
     /// Frees what belongs to no sandbox in `ids`: left by an agent that died in between.
@@ -62,8 +65,8 @@ pub trait PodNetwork: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
 }
 
-/// The addresses of a sandbox: those that it has on the network, which it is put on, and the node's where it lives in the
-/// node's own.
+/// The addresses of a sandbox: those that it has on the network, which it is put on, and the node's
+/// where it lives in the node's own.
 pub(crate) async fn addresses<R, N: PodNetwork>(
     node: &NodeContext<R, N>,
     sandbox: &SandboxInfo,
@@ -74,7 +77,8 @@ pub(crate) async fn addresses<R, N: PodNetwork>(
     }
 }
 
-/// Lets the ports of the node that the pod asks for lead to this sandbox. A refusal names the pod that has one of them.
+/// Lets the ports of the node that the pod asks for lead to this sandbox. A refusal names the pod
+/// that has one of them.
 pub(crate) async fn open_ports<R, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
@@ -92,8 +96,8 @@ pub(crate) async fn open_ports<R, N: PodNetwork>(
     }
 }
 
-/// The same for a pod that runs: it goes on without those that somebody else has, and gets them when they are free. Answers what
-/// is to be told of them.
+/// The same for a pod that runs: it goes on without those that somebody else has, and gets them
+/// when they are free. Answers what is to be told of them.
 pub(crate) async fn reopen_ports<R, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
@@ -110,8 +114,9 @@ pub(crate) async fn reopen_ports<R, N: PodNetwork>(
     Some(refused.join("; ") + &said_of_holder(node, pod).await)
 }
 
-/// Which pod has a port that this one asks for, to be added to a refusal. The scheduler knows of such, but not everybody asks it
-/// (`nodeName`), and it takes the ports of a node that is not heard of for free.
+/// Which pod has a port that this one asks for, to be added to a refusal. The scheduler knows of
+/// such, but not everybody asks it (`nodeName`), and it takes the ports of a node that is not heard
+/// of for free.
 async fn said_of_holder<R, N>(node: &NodeContext<R, N>, pod: &Pod) -> String {
     let pods: Api<Pod> = Api::all(node.client.clone());
     match pods.list(&ListParams::default()).await {

@@ -1,5 +1,5 @@
-//! A node's settings as a kubelet's configuration file names them (`kubelet.config.k8s.io/v1beta1` KubeletConfiguration): those
-//! that this node carries out, and no others.
+//! A node's settings as a kubelet's configuration file names them (`kubelet.config.k8s.io/v1beta1`
+//! KubeletConfiguration): those that this node carries out, and no others.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,8 @@ pub struct NodeSettings {
     pub image_gc: ImageGcPolicy,
     /// Pods that the node takes at most; none: the kubelet's default.
     pub max_pods: Option<u32>,
-    /// The node's resolver; none: `/etc/resolv.conf`, and for pods what is behind a stub on the loopback.
+    /// The node's resolver; none: `/etc/resolv.conf`, and for pods what is behind a stub on the
+    /// loopback.
     pub resolv_conf: Option<PathBuf>,
     /// The user ids that pods with users of their own get, on the machine's first node.
     pub user_ids: UserIds,

@@ -1,5 +1,5 @@
-//! Keeps sandboxes ready that are no pod's yet, on the network already: a pod that is created or restarted as a whole takes
-//! one, and the next is made when there is time.
+//! Keeps sandboxes ready that are no pod's yet, on the network already: a pod that is created or
+//! restarted as a whole takes one, and the next is made when there is time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ const REFILL_DELAY: Duration = Duration::from_millis(20);
 /// How long after one could not be made the next try is.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// The task that makes them. Dropping it is like a crash: they stay, and the next agent's runtime ends them.
+/// The task that makes them. Dropping it is like a crash: they stay, and the next agent's runtime
+/// ends them.
 #[derive(Debug)]
 pub(crate) struct SpareKeeper {
     task: JoinHandle<()>,

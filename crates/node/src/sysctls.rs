@@ -1,5 +1,5 @@
-//! Which kernel settings pods may ask this node for: those that are safe, and those that the node's owner allows. Source: kubelet,
-//! `pkg/kubelet/sysctl`.
+//! Which kernel settings pods may ask this node for: those that are safe, and those that the node's
+//! owner allows. Source: kubelet, `pkg/kubelet/sysctl`.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,8 @@ impl AllowedSysctls {
             || self.prefixes.iter().any(|begin| name.starts_with(begin))
     }
 
-    /// Why the pod is not taken up, if it is not. That it shares the namespace of a setting with the node the API has refused.
+    /// Why the pod is not taken up, if it is not. That it shares the namespace of a setting with
+    /// the node the API has refused.
     pub(crate) fn refusal(&self, pod: &Pod) -> Option<Eviction> {
         let context = pod.spec.as_ref()?.security_context.as_ref()?;
         let mut names = context.sysctls.iter().flatten().map(|s| sysctls::with_dots(&s.name));

@@ -1,6 +1,6 @@
-//! The tokens in a pod's volumes: asked for at the API, kept in memory, and asked for again before they end. The kubelet's
-//! rules (`pkg/kubelet/token`): after 80 % of their life, or after a day. No token is ever on disk: those of an agent that
-//! died are asked for anew by the next.
+//! The tokens in a pod's volumes: asked for at the API, kept in memory, and asked for again before
+//! they end. The kubelet's rules (`pkg/kubelet/token`): after 80 % of their life, or after a day.
+//! No token is ever on disk: those of an agent that died are asked for anew by the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -112,8 +112,9 @@ impl PodTokens {
         refreshes.chain(held.unknown_since).min()
     }
 
-    /// Every token that the pod wants, good now; those that are due are asked for. When the API refuses, one that is still
-    /// good stays in use for a while. One that is not to be had keeps no other back.
+    /// Every token that the pod wants, good now; those that are due are asked for. When the API
+    /// refuses, one that is still good stays in use for a while. One that is not to be had keeps no
+    /// other back.
     pub(crate) async fn fetch(&self, client: &Client, pod: &Pod, now: impl Fn() -> Tick) -> Tokens {
         let mut tokens = Tokens::new();
         for wish in TokenWish::all_of(pod) {

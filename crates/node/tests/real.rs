@@ -1,4 +1,5 @@
-//! The node with the real API, runtime, network and file system: real processes in real namespaces. Needs root.
+//! The node with the real API, runtime, network and file system: real processes in real namespaces.
+//! Needs root.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "tests drive real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

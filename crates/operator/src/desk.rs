@@ -1,5 +1,6 @@
-//! The desk: owns the view, feeds it what watches show, plans what is due, and settles how writes went. It does no IO and keeps
-//! no time: the engine drives it with tasks and a clock, the simulator in one thread and virtual time.
+//! The desk: owns the view, feeds it what watches show, plans what is due, and settles how writes
+//! went. It does no IO and keeps no time: the engine drives it with tasks and a clock, the
+//! simulator in one thread and virtual time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,7 +29,8 @@ pub struct Desk {
     turns: Turns,
     recorder: Recorder,
     follower: Follower,
-    /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an empty world.
+    /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an
+    /// empty world.
     unseen: BTreeSet<Kind>,
     /// Plans under way, by their work: each work has one at most.
     under_way: BTreeMap<Work, UnderWay>,

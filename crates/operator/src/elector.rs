@@ -1,4 +1,5 @@
-//! Drives a candidate: reads and writes its Lease, hears of changes to it by a watch, and lets the work run while it leads.
+//! Drives a candidate: reads and writes its Lease, hears of changes to it by a watch, and lets the
+//! work run while it leads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,8 @@ pub(crate) struct Elector {
     writer: Writer<Client>,
     candidate: Candidate,
     recorder: Recorder,
-    /// Microseconds of the tick until which it leads; 0 while it does not. Asked before each write of the work.
+    /// Microseconds of the tick until which it leads; 0 while it does not. Asked before each write
+    /// of the work.
     until: Arc<AtomicU64>,
     asked: JoinSet<Answered>,
     /// The term that the work runs in.
@@ -199,8 +201,8 @@ impl Elector {
         }
     }
 
-    /// Work that ends by itself has failed inside: somebody else may do better, and if nobody is there it begins anew after a
-    /// pause.
+    /// Work that ends by itself has failed inside: somebody else may do better, and if nobody is
+    /// there it begins anew after a pause.
     async fn work_ended(&mut self, ended: Result<(), JoinError>) {
         if let Err(error) = ended {
             tracing::error!(%error, "failed to run controllers and ladder: the task panicked");

@@ -105,7 +105,8 @@ impl Engine {
             Some(written) = self.writes.join_next() => match written {
                 Ok(written) => Wake::Written(Box::new(written)),
                 Err(error) => {
-                    // A write task does not panic; if it does, its work is found again by the next change.
+                    // A write task does not panic; if it does, its work is found again by the next
+                    // change.
                     tracing::error!(%error, "failed to write: the task panicked");
                     Wake::Due
                 }

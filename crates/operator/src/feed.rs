@@ -195,8 +195,8 @@ mod tests {
 
     use super::*;
 
-    /// Only the collector takes away the finalizers of a deletion in the foreground: an object of a kind that is not watched would be
-    /// there for ever.
+    /// Only the collector takes away the finalizers of a deletion in the foreground: an object of a
+    /// kind that is not watched would be there for ever.
     #[test]
     fn every_kind_that_is_served_is_watched() {
         let watched: BTreeSet<_> =

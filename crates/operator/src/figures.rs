@@ -1,5 +1,6 @@
-//! What ladders do, in figures for a monitoring system. They are read from the changes of RestartLedgers, not from what is about to be written:
-//! a decision that is written twice, or not at all, counts as often as it stands in a ledger.
+//! What ladders do, in figures for a monitoring system. They are read from the changes of
+//! RestartLedgers, not from what is about to be written: a decision that is written twice, or not
+//! at all, counts as often as it stands in a ledger.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -249,7 +250,8 @@ fn is_wait(by: HoldReason) -> bool {
     }
 }
 
-/// The rungs of the restarts that were asked for meanwhile. Their decisions tell: attempts are dated anew when they waited.
+/// The rungs of the restarts that were asked for meanwhile. Their decisions tell: attempts are
+/// dated anew when they waited.
 fn asked_since(before: &RestartLedgerStatus, after: &RestartLedgerStatus) -> Vec<Rung> {
     let last = asked(before).map(|(at, _)| at).max();
     let new = asked(after).filter(|(at, _)| last.is_none_or(|last| *at > last));
@@ -260,8 +262,9 @@ fn asked(ledger: &RestartLedgerStatus) -> impl Iterator<Item = (Tick, Rung)> + '
     ledger.asked().filter_map(|decision| Some((Tick::from(&decision.at), decision.rung?)))
 }
 
-/// How many failures were left to the container's own restart meanwhile: attempts that are later than those before, and of the time of a
-/// decision. Others were dated anew, as all are when a rung is not held back any more.
+/// How many failures were left to the container's own restart meanwhile: attempts that are later
+/// than those before, and of the time of a decision. Others were dated anew, as all are when a rung
+/// is not held back any more.
 fn left_since(before: &RestartLedgerStatus, after: &RestartLedgerStatus) -> usize {
     let decisions = after.decisions.as_deref().unwrap_or_default();
     let is_left = decisions.last().is_some_and(|last| last.rung == Some(Rung::Container));

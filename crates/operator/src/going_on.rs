@@ -1,6 +1,7 @@
-//! Requests of ladders that a disruption budget or the lack of a node held back ask for room again before they go on: a crowd that waited
-//! for one node would otherwise be evicted together when it comes. One whose ladder does not ask for it any more is withdrawn, and one
-//! that no other node can take is given up after ten minutes: its ladder goes on. Pure, as the controllers are.
+//! Requests of ladders that a disruption budget or the lack of a node held back ask for room again
+//! before they go on: a crowd that waited for one node would otherwise be evicted together when it
+//! comes. One whose ladder does not ask for it any more is withdrawn, and one that no other node
+//! can take is given up after ten minutes: its ladder goes on. Pure, as the controllers are.
 
 use std::sync::Arc;
 
@@ -18,10 +19,11 @@ use rekindle_types::{Tick, TickDuration, span};
 use crate::around::Around;
 use crate::{ladder, policies};
 
-/// Room is asked for again after this long, also when nobody tells that there is some: a request that was refused by its disruption budget
-/// meanwhile has given its room back.
+/// Room is asked for again after this long, also when nobody tells that there is some: a request
+/// that was refused by its disruption budget meanwhile has given its room back.
 const ASK_AGAIN: TickDuration = TickDuration::from_secs(5);
-/// A ladder waits no longer than this for a node that could take its pod. On a single node there will never be one.
+/// A ladder waits no longer than this for a node that could take its pod. On a single node there
+/// will never be one.
 const NO_NODE_MAX: TickDuration = TickDuration::from_secs(600);
 
 /// What is to be done for a request.
@@ -50,8 +52,9 @@ pub(crate) fn plan(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pla
     waits
 }
 
-/// Why a ladder's request to replace a pod, which is not begun, has nobody who asks for it: the ladder is gone, selects the pod no more, or
-/// does not list the rung. A ladder that cannot be read may be so by mistake: its requests wait.
+/// Why a ladder's request to replace a pod, which is not begun, has nobody who asks for it: the
+/// ladder is gone, selects the pod no more, or does not list the rung. A ladder that cannot be read
+/// may be so by mistake: its requests wait.
 fn not_asked_any_more(view: &View, restart: &PodRestart) -> Option<String> {
     let ladder = restart.spec.ladder_name.as_deref()?;
     let rung = restart.spec.rung();
@@ -71,7 +74,8 @@ fn not_asked_any_more(view: &View, restart: &PodRestart) -> Option<String> {
         .then(|| format!("ladder {ladder} does not ask for {rung} of pod {name} any more"))
 }
 
-/// Why a ladder's request to move the pod is given up: for ten minutes no other node could take it. What a disruption budget holds waits on.
+/// Why a ladder's request to move the pod is given up: for ten minutes no other node could take it.
+/// What a disruption budget holds waits on.
 fn too_long_without_node(view: &View, restart: &PodRestart, now: Tick) -> Option<String> {
     restart.spec.ladder_name.as_ref()?;
     match restart.spec.rung() {

@@ -1,5 +1,5 @@
-//! The ladder's part of the view: which ladder, ledger and requests belong to a pod, and the writes that a decision becomes.
-//! Pure, as the controllers are.
+//! The ladder's part of the view: which ladder, ledger and requests belong to a pod, and the writes
+//! that a decision becomes. Pure, as the controllers are.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -132,7 +132,8 @@ fn settle_unselected(around: &Around<'_>, pod: &Pod, now: Tick) -> Option<Vec<St
     (!writes.is_empty()).then_some(writes)
 }
 
-/// Ends the pod as Failed: the node ends what runs, with its grace period, and the object stays to be looked at.
+/// Ends the pod as Failed: the node ends what runs, with its grace period, and the object stays to
+/// be looked at.
 fn failed(pod: &Pod, message: &str) -> Write {
     let id = ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata));
     let patch = serde_json::json!({
@@ -152,7 +153,8 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    /// Nothing for a pod that is ready, does not fail and waits for no restart: nothing is restarted then, and most pods are so.
+    /// Nothing for a pod that is ready, does not fail and waits for no restart: nothing is
+    /// restarted then, and most pods are so.
     fn of(
         around: &Around<'_>,
         policy: &Policy,
@@ -192,8 +194,8 @@ pub(crate) fn asker<'a>(pod: &'a Pod, ladder: &'a str) -> Asker<'a> {
 enum LedgerWrite {
     /// Nothing changed.
     None,
-    /// It speaks of another pod, or under another ladder: from now on of this one. Nothing else is done before that is written,
-    /// for it is what gives a ledger one heir and an heir one ledger.
+    /// It speaks of another pod, or under another ladder: from now on of this one. Nothing else is
+    /// done before that is written, for it is what gives a ledger one heir and an heir one ledger.
     TakeOver(Write),
     /// A new ledger, or a new status.
     Status(Write),
@@ -241,7 +243,8 @@ fn ledger_write(place: &Place<'_>, spec: RestartLedgerSpec, decision: &Decision)
     }
 }
 
-/// The object to create. What is restarted in place goes with the pod; what replaces the pod outlives it, and says how far it is.
+/// The object to create. What is restarted in place goes with the pod; what replaces the pod
+/// outlives it, and says how far it is.
 fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> PodRestart {
     let owner = match plan.rung.carried_out_by() {
         CarriedOutBy::Node => Some(OwnerReference {
@@ -265,7 +268,8 @@ fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> PodRestar
     }
 }
 
-/// Whether a ladder can be carried out, and whether an older one decides for its pods, in its status.
+/// Whether a ladder can be carried out, and whether an older one decides for its pods, in its
+/// status.
 pub(crate) fn status(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     if let Some(ladder) = view.restart_ladder(name) {

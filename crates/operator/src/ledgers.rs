@@ -1,4 +1,5 @@
-//! Which ledger is a pod's: its own, or the one it takes over from a pod that went before it. Pure, as the controllers are.
+//! Which ledger is a pod's: its own, or the one it takes over from a pod that went before it. Pure,
+//! as the controllers are.
 
 use std::sync::Arc;
 

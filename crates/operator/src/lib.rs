@@ -1,5 +1,5 @@
-//! Runs the controllers and the restart ladder against any Kubernetes API, through a `kube::Client`: ours in process, or a
-//! cluster's over HTTPS.
+//! Runs the controllers and the restart ladder against any Kubernetes API, through a
+//! `kube::Client`: ours in process, or a cluster's over HTTPS.
 //!
 //! ```text
 //!            watches                        plans                     writes
@@ -8,8 +8,9 @@
 //!                              └──── settle ───────────┘  the answers to our own writes
 //! ```
 //!
-//! Everything is decided in pure crates ([`rekindle_controllers`], [`rekindle_ladder`]); here are only one loop that owns the
-//! view, and the tasks that talk to the API. The loop sleeps until a watch, an answer or a deadline wakes it.
+//! Everything is decided in pure crates ([`rekindle_controllers`], [`rekindle_ladder`]); here are
+//! only one loop that owns the view, and the tasks that talk to the API. The loop sleeps until a
+//! watch, an answer or a deadline wakes it.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
 
@@ -79,8 +80,8 @@ pub struct Parts {
     pub figures: Arc<LadderFigures>,
 }
 
-/// Runs until `stop` resolves, without asking whether anybody else does. Dropping the future stops it at any point; whatever was
-/// begun is put right by the next run.
+/// Runs until `stop` resolves, without asking whether anybody else does. Dropping the future stops
+/// it at any point; whatever was begun is put right by the next run.
 pub async fn run(parts: Parts, stop: impl Future<Output = ()>) {
     tokio::select! {
         () = engine::Engine::new(parts, None).run() => {}
@@ -88,8 +89,8 @@ pub async fn run(parts: Parts, stop: impl Future<Output = ()>) {
     }
 }
 
-/// Runs while this candidate leads, until `stop` resolves; then the Lease is given back. Dropping the future stops it at any point,
-/// and keeps the Lease for as long as it lasts.
+/// Runs while this candidate leads, until `stop` resolves; then the Lease is given back. Dropping
+/// the future stops it at any point, and keeps the Lease for as long as it lasts.
 pub async fn run_elected(parts: Parts, candidacy: Candidacy, stop: impl Future<Output = ()>) {
     let (client, clock) = (parts.client.clone(), Arc::clone(&parts.clock));
     let act = move |in_term| engine::Engine::new(parts.clone(), Some(in_term)).run();

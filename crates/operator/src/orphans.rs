@@ -1,5 +1,7 @@
-//! Ledgers whose pod is gone and that nobody took over. One for whose pod no other one comes, for its controller was scaled down or is over, says so
-//! at once; each is removed when its attempts would not count any more. A pod that comes after all goes on from it. Pure, as the controllers are.
+//! Ledgers whose pod is gone and that nobody took over. One for whose pod no other one comes, for
+//! its controller was scaled down or is over, says so at once; each is removed when its attempts
+//! would not count any more. A pod that comes after all goes on from it. Pure, as the controllers
+//! are.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,7 +61,8 @@ pub(crate) fn of_controller<'a>(
     })
 }
 
-/// The controller whose pods are fewer, or others, after a change: it was scaled, or ended, or one of its pods has taken a ledger over.
+/// The controller whose pods are fewer, or others, after a change: it was scaled, or ended, or one
+/// of its pods has taken a ledger over.
 pub(crate) fn controller_of_news(change: &Change) -> Option<&str> {
     let after = change.after.as_ref()?;
     match (after, &change.before) {
@@ -80,7 +83,8 @@ pub(crate) fn controller_of_news(change: &Change) -> Option<&str> {
     }
 }
 
-/// Nothing was decided later than now: of a clock that was ahead the ledger would be kept until that time has come, and no pod would take it over.
+/// Nothing was decided later than now: of a clock that was ahead the ledger would be kept until
+/// that time has come, and no pod would take it over.
 fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<Write> {
     let before =
         ledger.status.as_ref().filter(|_| ledger.last_decided().is_some_and(|at| at > now));
@@ -88,7 +92,8 @@ fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<Write> {
     Some(Write::UpdateStatus(Object::from(RestartLedger { status, ..ledger.clone() })))
 }
 
-/// How the restarts ended that it asked for, and that the pod is gone for good, unless the ledger says so already.
+/// How the restarts ended that it asked for, and that the pod is gone for good, unless the ledger
+/// says so already.
 fn told(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Write> {
     let before = ledger.status.as_ref()?;
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
@@ -106,8 +111,8 @@ fn told(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Write> {
     Some(Write::UpdateStatus(Object::from(told)))
 }
 
-/// Whether another pod comes for this one, or is there and takes the ledger over. A pod without a controller is made by nobody, and a
-/// controller that was scaled down, or is over, makes none.
+/// Whether another pod comes for this one, or is there and takes the ledger over. A pod without a
+/// controller is made by nobody, and a controller that was scaled down, or is over, makes none.
 fn may_have_heir(view: &View, ledger: &RestartLedger) -> bool {
     let Some(owner) = ledger.metadata.owner_references.iter().flatten().next() else {
         return false;

@@ -1,5 +1,6 @@
-//! Ladders that select the same pods: the oldest decides for these, and nothing would be seen of the others until something fails. The younger one
-//! says so in its status, and in an Event when that is news. Our API warns who writes one; other APIs do not. Pure, as the controllers are.
+//! Ladders that select the same pods: the oldest decides for these, and nothing would be seen of
+//! the others until something fails. The younger one says so in its status, and in an Event when
+//! that is news. Our API warns who writes one; other APIs do not. Pure, as the controllers are.
 
 use rekindle_controllers::{Change, Kind, NamespacedName, Object, View};
 use rekindle_types::labels::{self, Labels};
@@ -48,8 +49,8 @@ pub(crate) fn of(view: &View, ladder: &RestartLadder) -> Option<String> {
     }
 }
 
-/// The ladders whose status may say something else after a change: those that are younger than one that has come, gone or changed, and those
-/// that select a pod which another one selects, too.
+/// The ladders whose status may say something else after a change: those that are younger than one
+/// that has come, gone or changed, and those that select a pod which another one selects, too.
 pub(crate) fn concerned(view: &View, change: &Change) -> Vec<NamespacedName> {
     let namespace = change.id.name.namespace.as_str();
     match change.latest() {
@@ -70,7 +71,8 @@ pub(crate) fn concerned(view: &View, change: &Change) -> Vec<NamespacedName> {
     }
 }
 
-/// The ladders that select a pod with these labels, when they are several, without the one that decides.
+/// The ladders that select a pod with these labels, when they are several, without the one that
+/// decides.
 fn of_several(view: &View, namespace: &str, labels: &Labels) -> Vec<NamespacedName> {
     let mut selecting: Vec<&RestartLadder> =
         ladders(view, namespace).filter(|ladder| ladder.selects(Some(labels))).collect();

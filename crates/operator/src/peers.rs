@@ -1,4 +1,5 @@
-//! What the peers of a pod that fails do: the other pods of its controller, and those of its node. Pure, as the controllers are.
+//! What the peers of a pod that fails do: the other pods of its controller, and those of its node.
+//! Pure, as the controllers are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -99,7 +100,8 @@ fn ledgers_by_pod<'a>(view: &'a View, controller: &'a str) -> BTreeMap<&'a str, 
     all.collect()
 }
 
-/// Whether most pods of the pod's node fail again and again, of at least two workloads, while another node does better.
+/// Whether most pods of the pod's node fail again and again, of at least two workloads, while
+/// another node does better.
 fn node_trouble(view: &View, pod: &Pod, now: Tick, window: TickDuration) -> Option<NodeTrouble> {
     let name = pods::node(pod)?;
     let own = active_on(view, name);
@@ -125,8 +127,9 @@ fn active_on<'a>(view: &'a View, node: &'a str) -> Vec<&'a Arc<Pod>> {
     view.pods_on(node).filter(|pod| pods::is_active(pod)).collect()
 }
 
-/// Whether a node proves that pods do well elsewhere: it takes pods, at most half of its own fail, and one of them is well. An empty node
-/// proves nothing, and neither do the pods that every node has.
+/// Whether a node proves that pods do well elsewhere: it takes pods, at most half of its own fail,
+/// and one of them is well. An empty node proves nothing, and neither do the pods that every node
+/// has.
 fn does_better(view: &View, node: &Node, now: Tick, window: TickDuration) -> bool {
     if nodes::is_cordoned(node) || !nodes::is_ready(node) {
         return false;

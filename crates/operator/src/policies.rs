@@ -1,4 +1,5 @@
-//! By what policy a pod's restarts go: the one lookup, for the ladder, for revisions and for ledgers. Pure, as the controllers are.
+//! By what policy a pod's restarts go: the one lookup, for the ladder, for revisions and for
+//! ledgers. Pure, as the controllers are.
 
 use std::sync::Arc;
 
@@ -14,15 +15,16 @@ pub(crate) fn of_pod(view: &View, pod: &Pod) -> Result<Option<Policy>, PolicyErr
     policy_of(ladders(view, pod.metadata.namespace.as_deref().unwrap_or_default()), pod)
 }
 
-/// The policy that a ledger was kept by, whose pod may be gone. That of a pod's annotations is gone with the pod.
+/// The policy that a ledger was kept by, whose pod may be gone. That of a pod's annotations is gone
+/// with the pod.
 pub(crate) fn of_ledger(view: &View, ledger: &RestartLedger) -> Option<Policy> {
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let name = NamespacedName::new(namespace, ledger.spec.ladder_name.as_str());
     view.restart_ladder(&name).and_then(|ladder| Policy::of(ladder).ok())
 }
 
-/// Says that a pod's ladder cannot be decided by, where nothing else says it: a RestartLadder has a status of its own. Our API
-/// refuses such annotations; on another cluster they get in.
+/// Says that a pod's ladder cannot be decided by, where nothing else says it: a RestartLadder has a
+/// status of its own. Our API refuses such annotations; on another cluster they get in.
 pub(crate) fn complaint(pod: &Arc<Pod>, error: &PolicyError) -> Option<Note> {
     match error {
         PolicyError::Annotations { .. } => {

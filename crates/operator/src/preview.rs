@@ -1,6 +1,7 @@
-//! What would become of a PodRestart, told to who asks before it is made: what its controller would plan is computed from what the API
-//! shows, and the API is asked whether it would take a pod without a controller again, and whether a disruption budget would let the pod
-//! be evicted. Nothing is written.
+//! What would become of a PodRestart, told to who asks before it is made: what its controller would
+//! plan is computed from what the API shows, and the API is asked whether it would take a pod
+//! without a controller again, and whether a disruption budget would let the pod be evicted.
+//! Nothing is written.
 
 use std::sync::Arc;
 

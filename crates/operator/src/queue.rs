@@ -1,4 +1,5 @@
-//! What is due, what is due later, and how long to wait after a failure. Each piece of work stands in it once.
+//! What is due, what is due later, and how long to wait after a failure. Each piece of work stands
+//! in it once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,8 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::work::Work;
 
-/// The wait after the first failure; it doubles with each further one (client-go's rate limiter: 5 ms to 1000 s).
+/// The wait after the first failure; it doubles with each further one (client-go's rate limiter: 5
+/// ms to 1000 s).
 const FIRST_WAIT: TickDuration = TickDuration::from_millis(5);
 /// The longest wait after a failure.
 const LONGEST_WAIT: TickDuration = TickDuration::from_secs(60);

@@ -1,7 +1,9 @@
-//! Which revisions of a Deployment are known to have been healthy, for the rung Rollback. Pure, as the controllers are.
+//! Which revisions of a Deployment are known to have been healthy, for the rung Rollback. Pure, as
+//! the controllers are.
 //!
-//! A revision is healthy when all replicas of its ReplicaSet have been ready for as long as the ladder's window. That is noted on
-//! the ReplicaSet, once, where it outlives the pods: when the revision after it fails, its own pods are gone.
+//! A revision is healthy when all replicas of its ReplicaSet have been ready for as long as the
+//! ladder's window. That is noted on the ReplicaSet, once, where it outlives the pods: when the
+//! revision after it fails, its own pods are gone.
 
 use std::sync::Arc;
 
@@ -28,7 +30,8 @@ pub(crate) fn target_of(view: &View, pod: &Pod) -> Option<RollbackTarget> {
     Some(RollbackTarget { deployment, revision: rollback.revision() })
 }
 
-/// Notes on a ReplicaSet that it has been healthy, when a ladder with the rung Rollback will want to know.
+/// Notes on a ReplicaSet that it has been healthy, when a ladder with the rung Rollback will want
+/// to know.
 pub(crate) fn prove(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let Some(set) = view.replica_set(name).filter(|set| !rollback::was_healthy(set)) else {

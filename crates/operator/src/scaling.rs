@@ -1,5 +1,6 @@
-//! Drives `rekindle_controllers::node_scaling`: looks when pods wait for a node, when a node comes or goes, and now and then while a node
-//! could go; has nodes added and removed by whoever supplies them; and tells of it in events and on the Nodes.
+//! Drives `rekindle_controllers::node_scaling`: looks when pods wait for a node, when a node comes
+//! or goes, and now and then while a node could go; has nodes added and removed by whoever supplies
+//! them; and tells of it in events and on the Nodes.
 //!
 //! Nobody polls while there is nothing to remove and nobody waits.
 //!
@@ -58,8 +59,8 @@ pub trait NodeSupply: Send + Sync + 'static {
     /// Adds one, and answers its name when it is Ready. One that is not in time does not stay.
     fn add(&self) -> impl Future<Output = Result<String, SupplyError>> + Send;
 
-    /// Drains a node by eviction and takes it away. When that cannot be done in time it may leave the node cordoned: who asked for
-    /// it gives the node back.
+    /// Drains a node by eviction and takes it away. When that cannot be done in time it may leave
+    /// the node cordoned: who asked for it gives the node back.
     fn remove(&self, name: &str) -> impl Future<Output = Result<(), SupplyError>> + Send;
 }
 
@@ -178,7 +179,8 @@ impl<S: NodeSupply> Scaler<S> {
         }
     }
 
-    /// Begins to remove a node. It says so before anything is done to it, so that whoever finds it afterwards knows whose cordon it has.
+    /// Begins to remove a node. It says so before anything is done to it, so that whoever finds it
+    /// afterwards knows whose cordon it has.
     async fn remove(&mut self, node: String, view: &View) -> Result<(), SupplyError> {
         say_being_removed(&self.client, &node).await?;
         let message = "marked the node as toBeDeleted/unschedulable";
@@ -244,7 +246,8 @@ impl<S: NodeSupply> Scaler<S> {
         seen.map(drop).boxed()
     }
 
-    /// A node came or went, whoever brought it. What else happens to nodes wakes nobody: each says all the time that it lives.
+    /// A node came or went, whoever brought it. What else happens to nodes wakes nobody: each says
+    /// all the time that it lives.
     fn nodes_come_and_go(&self) -> BoxStream<'static, ()> {
         let nodes = Api::<PartialObjectMeta<Node>>::all(self.client.clone());
         let seen = watcher(nodes, watcher::Config::default()).default_backoff();
@@ -274,8 +277,8 @@ impl<S: NodeSupply> Scaler<S> {
     }
 }
 
-/// Says on a Node that it is being removed: before it is cordoned for that, so that the next look of a [`Scaler`] gives it back when
-/// nobody goes on with it.
+/// Says on a Node that it is being removed: before it is cordoned for that, so that the next look
+/// of a [`Scaler`] gives it back when nobody goes on with it.
 ///
 /// # Errors
 /// When the API refuses it, or cannot be asked.
@@ -284,7 +287,8 @@ pub async fn say_being_removed(client: &Client, node: &str) -> kube::Result<()> 
     change(client, node, &patch).await.map(drop)
 }
 
-/// No [`Scaler`] runs any more: what one of before said of the Nodes goes, and one that it was removing takes pods again.
+/// No [`Scaler`] runs any more: what one of before said of the Nodes goes, and one that it was
+/// removing takes pods again.
 ///
 /// # Errors
 /// When the API refuses it, or cannot be asked.

@@ -1,7 +1,8 @@
-//! Decisions to restart a pod, one after the other in a namespace: the next one is taken when the one before stands in the view.
-//! Two pods that fail together would otherwise both find the same room in their ladder's budget; so would two requests that were held back
-//! and could go on. Namespaces do not wait for each other:
-//! what one of them has decided and not written yet is taken of the cluster's bucket for the others ([`Turns::granted`]).
+//! Decisions to restart a pod, one after the other in a namespace: the next one is taken when the
+//! one before stands in the view. Two pods that fail together would otherwise both find the same
+//! room in their ladder's budget; so would two requests that were held back and could go on.
+//! Namespaces do not wait for each other: what one of them has decided and not written yet is taken
+//! of the cluster's bucket for the others ([`Turns::granted`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,7 +69,8 @@ impl Turns {
         granted.collect()
     }
 
-    /// The plan of a work is over, and the view shows what it wrote. Answers those that may decide now.
+    /// The plan of a work is over, and the view shows what it wrote. Answers those that may decide
+    /// now.
     pub(crate) fn over(&mut self, work: &Work) -> BTreeSet<Work> {
         let namespace = work.object().name.namespace;
         match self.taken.get(&namespace) {

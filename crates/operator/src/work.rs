@@ -1,4 +1,5 @@
-//! The units of work, those of the controllers and those of the ladder, and what a change of the view makes of them.
+//! The units of work, those of the controllers and those of the ladder, and what a change of the
+//! view makes of them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,7 +42,8 @@ impl Work {
         }
     }
 
-    /// Its place among what is due at the same time: pods that wait for a node go by their priority.
+    /// Its place among what is due at the same time: pods that wait for a node go by their
+    /// priority.
     pub(crate) fn turn(&self, view: &View) -> Turn {
         match self {
             Work::Controller(key) => turn(view, key),

@@ -374,8 +374,9 @@ pub fn collection(id: &ObjectId) -> Result<String, NoPath> {
     }
 }
 
-/// An object that cannot be asked for. A request for it would be one for something else: without a name, for all objects of the kind;
-/// without a namespace, for one that no namespace has, which is always found to be absent.
+/// An object that cannot be asked for. A request for it would be one for something else: without a
+/// name, for all objects of the kind; without a namespace, for one that no namespace has, which is
+/// always found to be absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPath {
     /// Its name cannot stand in a path.
@@ -399,7 +400,8 @@ pub enum NoPath {
 /// The path of an object, followed by that of a subresource (`/status`).
 ///
 /// # Errors
-/// When the object has no name, or one that is more or less than a segment of a path, or a namespace that is not one for its kind.
+/// When the object has no name, or one that is more or less than a segment of a path, or a
+/// namespace that is not one for its kind.
 pub fn path(id: &ObjectId, subresource: &str) -> Result<String, NoPath> {
     let name = id.name.name.as_str();
     if !is_segment(name) {
@@ -608,7 +610,8 @@ pub fn refused(status: Status) -> Outcome {
     Outcome::Refused { refusal, message }
 }
 
-/// A budget's refusal with those of its causes that its message leaves out: upstream names the budget in them alone.
+/// A budget's refusal with those of its causes that its message leaves out: upstream names the
+/// budget in them alone.
 pub(crate) fn budget_words(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let untold: Vec<&str> = causes

@@ -1,5 +1,6 @@
-//! A node whose removal is broken off takes pods again, whether it failed or nobody is left who goes on with it; and a node that
-//! somebody adds is looked at although no pod waits for one; and of one that could not be added its pods hear.
+//! A node whose removal is broken off takes pods again, whether it failed or nobody is left who
+//! goes on with it; and a node that somebody adds is looked at although no pod waits for one; and
+//! of one that could not be added its pods hear.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -200,7 +201,8 @@ async fn a_node_that_somebody_adds_is_looked_at_although_nobody_waits_for_one() 
     let world = World::new().await;
     let supply = Supply::new(&world, &[]);
     let story = async {
-        // at the start, and when the watches have shown what is there; then there is nothing to wait for
+        // at the start, and when the watches have shown what is there; then there is nothing to
+        // wait for
         supply.look_on(2).await;
         supply.further.lock().unwrap_or_else(PoisonError::into_inner).push("n2".to_owned());
         world.add_node("n2").await;

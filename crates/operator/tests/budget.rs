@@ -1,4 +1,5 @@
-//! A ladder's budget holds when all its pods fail at the same moment: a hundred that fail together are not restarted together.
+//! A ladder's budget holds when all its pods fail at the same moment: a hundred that fail together
+//! are not restarted together.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -144,7 +145,8 @@ async fn decisions(world: &World, count: usize) -> Vec<Tick> {
     decided.into_values().collect()
 }
 
-/// The most PodRestarts that were open at any moment, as their watch shows it, until so many pods had their restart.
+/// The most PodRestarts that were open at any moment, as their watch shows it, until so many pods
+/// had their restart.
 async fn most_at_once(world: &World, pods: usize) -> usize {
     let restarts: Api<PodRestart> = Api::default_namespaced(world.client());
     let mut events = watcher(restarts, watcher::Config::default()).boxed();

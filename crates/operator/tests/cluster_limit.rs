@@ -1,5 +1,5 @@
-//! Namespaces decide independently of each other, and write at the same time. In whatever order their writes are carried out, the cluster's
-//! bucket gives no more than it has (promise P5).
+//! Namespaces decide independently of each other, and write at the same time. In whatever order
+//! their writes are carried out, the cluster's bucket gives no more than it has (promise P5).
 #![allow(clippy::expect_used, reason = "a test says by failing what it expected")]
 
 mod failing;

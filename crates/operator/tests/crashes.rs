@@ -1,6 +1,7 @@
-//! The operator dies, or loses an answer, at every single write of a story in which a Deployment's two pods crash and their
-//! ladder restarts each of them as a whole. Whatever happens, the next operator brings the same end about: nothing is made
-//! twice, nothing is forgotten (promises P2 and P3).
+//! The operator dies, or loses an answer, at every single write of a story in which a Deployment's
+//! two pods crash and their ladder restarts each of them as a whole. Whatever happens, the next
+//! operator brings the same end about: nothing is made twice, nothing is forgotten (promises P2 and
+//! P3).
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! Several operators on one API, each a candidate: whoever leads brings about what is asked for, and the next one goes on when it stops
-//! or is gone. And nodes that come and go with the pods that need them.
+//! Several operators on one API, each a candidate: whoever leads brings about what is asked for,
+//! and the next one goes on when it stops or is gone. And nodes that come and go with the pods that
+//! need them.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -176,7 +177,8 @@ async fn a_standby_goes_on_when_the_lease_of_a_dead_leader_is_over() {
     play(&world, story).await;
 }
 
-/// The engine's own have one name from life to life: whoever has its data directory knows that the one before is gone.
+/// The engine's own have one name from life to life: whoever has its data directory knows that the
+/// one before is gone.
 #[tokio::test]
 async fn the_next_life_of_a_killed_leader_does_not_wait() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
-//! Requests that waited for the same thing, a node or a disruption budget, do not all go on in the moment in which it is there: the limits
-//! hold for what was held back, too (promise P5).
+//! Requests that waited for the same thing, a node or a disruption budget, do not all go on in the
+//! moment in which it is there: the limits hold for what was held back, too (promise P5).
 #![allow(clippy::expect_used, reason = "a test says by failing what it expected")]
 
 mod failing;

@@ -1,5 +1,6 @@
-//! The rungs that make a new pod, with a budget that forbids, a node that is avoided, and an operator that dies or loses an answer
-//! at every single write: whatever happens, one pod takes the place of one, and its history goes on (promises P2, P3 and P5).
+//! The rungs that make a new pod, with a budget that forbids, a node that is avoided, and an
+//! operator that dies or loses an answer at every single write: whatever happens, one pod takes the
+//! place of one, and its history goes on (promises P2, P3 and P5).
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,

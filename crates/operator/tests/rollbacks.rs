@@ -1,5 +1,5 @@
-//! The rung Rollback, with an operator that dies or loses an answer at every single write: whatever happens, the Deployment goes back to the
-//! revision that was healthy, once (promises P2 and P3).
+//! The rung Rollback, with an operator that dies or loses an answer at every single write: whatever
+//! happens, the Deployment goes back to the revision that was healthy, once (promises P2 and P3).
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! What the core wants done. The driver polls actions in order and may carry out several at a time; it answers each with
-//! `Event::ActionResult`, but for the three that cannot fail in a way the core could mend (see [`Action::answer`]).
+//! What the core wants done. The driver polls actions in order and may carry out several at a time;
+//! it answers each with `Event::ActionResult`, but for the three that cannot fail in a way the core
+//! could mend (see [`Action::answer`]).
 
 use std::sync::Arc;
 
@@ -15,15 +16,16 @@ use crate::key::ContainerKey;
 /// One thing to do. Every action is idempotent by its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Keep this journal before anything more is polled. It must survive kill -9 of the agent. While that cannot be done:
-    /// [`crate::PodCore::hold_up`].
+    /// Keep this journal before anything more is polled. It must survive kill -9 of the agent.
+    /// While that cannot be done: [`crate::PodCore::hold_up`].
     Persist(Arc<Journal>),
-    /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again after a refresh.
+    /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again
+    /// after a refresh.
     MountVolumes,
     /// Make the contents of emptyDir volumes new. Only while no container runs.
     RefreshVolumes,
-    /// Make the sandbox with its network. `refresh` says which parts must be new; what is not named is taken over from the
-    /// sandbox before, when it still stands.
+    /// Make the sandbox with its network. `refresh` says which parts must be new; what is not named
+    /// is taken over from the sandbox before, when it still stands.
     SetUpSandbox {
         /// Which one.
         attempt: SandboxAttempt,
@@ -35,7 +37,8 @@ pub enum Action {
         /// Which one.
         attempt: SandboxAttempt,
     },
-    /// Look for the image: answered with `ImagePresent`, or with `ImageToFetch` when it is to be fetched.
+    /// Look for the image: answered with `ImagePresent`, or with `ImageToFetch` when it is to be
+    /// fetched.
     PullImage {
         /// For which container.
         container: ContainerName,
@@ -51,9 +54,10 @@ pub enum Action {
         /// The reference as written.
         image: String,
     },
-    /// Prepare a container, if that was not done, and start its process, if that was not done. One that stands prepared has the limits of
-    /// [`crate::PodCore::granted_pod`] before it goes on. Answered with [`crate::Outcome::ContainerMade`]; an error says that it was not
-    /// prepared, or that nobody knows.
+    /// Prepare a container, if that was not done, and start its process, if that was not done. One
+    /// that stands prepared has the limits of [`crate::PodCore::granted_pod`] before it goes on.
+    /// Answered with [`crate::Outcome::ContainerMade`]; an error says that it was not prepared, or
+    /// that nobody knows.
     StartContainer {
         /// Which start.
         key: ContainerKey,
@@ -75,8 +79,8 @@ pub enum Action {
         /// Which start.
         key: ContainerKey,
     },
-    /// Ask the node for other resources. It answers with `Event::ResourcesDecided`, and again when it changes its mind; a later
-    /// request takes the place of this one.
+    /// Ask the node for other resources. It answers with `Event::ResourcesDecided`, and again when
+    /// it changes its mind; a later request takes the place of this one.
     RequestResources(Box<ResourceRequest>),
     /// Change the limits of the pod as a whole to those of [`crate::PodCore::granted_pod`].
     UpdateSandbox {
@@ -85,14 +89,14 @@ pub enum Action {
         /// Before those of the containers, or after.
         step: LimitStep,
     },
-    /// Change the limits of a container to those of [`crate::PodCore::granted_pod`]. A memory limit below what is in use is an
-    /// error.
+    /// Change the limits of a container to those of [`crate::PodCore::granted_pod`]. A memory limit
+    /// below what is in use is an error.
     UpdateContainer {
         /// Which start.
         key: ContainerKey,
     },
-    /// Run a probe of it once. The answer is its verdict, or an error when there is none; a command or a connection that takes
-    /// longer than the timeout is a failure.
+    /// Run a probe of it once. The answer is its verdict, or an error when there is none; a command
+    /// or a connection that takes longer than the timeout is a failure.
     RunProbe {
         /// Which start.
         key: ContainerKey,
@@ -101,7 +105,8 @@ pub enum Action {
         /// `timeoutSeconds`.
         timeout: TickDuration,
     },
-    /// Run one of its hooks. An error says that it failed. When the container ends meanwhile, the hook is over too.
+    /// Run one of its hooks. An error says that it failed. When the container ends meanwhile, the
+    /// hook is over too.
     RunHook {
         /// Which start.
         key: ContainerKey,
@@ -125,9 +130,10 @@ pub enum Action {
         /// When this phase began.
         at: Tick,
     },
-    /// Everything of the pod has ended and is cleaned up, volumes excepted: unmount them, forget the journal, and remove
-    /// the API object if it is being deleted. The last status must be in the API before the journal is forgotten: how the
-    /// containers ended is known nowhere else by then. Asked for again when a finished pod is deleted.
+    /// Everything of the pod has ended and is cleaned up, volumes excepted: unmount them, forget
+    /// the journal, and remove the API object if it is being deleted. The last status must be in
+    /// the API before the journal is forgotten: how the containers ended is known nowhere else by
+    /// then. Asked for again when a finished pod is deleted.
     Finish,
 }
 
@@ -136,7 +142,8 @@ pub enum Action {
 pub enum Answer {
     /// With exactly one `Event::ActionResult`.
     Expected,
-    /// No answer: the driver retries by itself (status, events, reports) or stops (journal, finish).
+    /// No answer: the driver retries by itself (status, events, reports) or stops (journal,
+    /// finish).
     None,
 }
 
@@ -151,7 +158,8 @@ impl Action {
         )
     }
 
-    /// Whether a start waits for it, so that another status follows its end: one of before may wait for that.
+    /// Whether a start waits for it, so that another status follows its end: one of before may wait
+    /// for that.
     pub const fn leads_on(&self) -> bool {
         match self {
             Action::MountVolumes
@@ -219,8 +227,8 @@ pub struct ResourceRequest {
 /// A step of the pod's limits. Those of the containers change between the two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitStep {
-    /// Those that rise. Before that a memory limit is looked for that would fall below what is in use: an error, and nothing
-    /// is changed.
+    /// Those that rise. Before that a memory limit is looked for that would fall below what is in
+    /// use: an error, and nothing is changed.
     Raise {
         /// The containers whose limits are changed without a restart.
         in_place: Vec<ContainerKey>,
@@ -265,7 +273,8 @@ pub enum HookKind {
 pub enum HookLimit {
     /// As long as the container runs.
     None,
-    /// What is left of the grace period. The core goes on by itself then; it is for the driver to give up.
+    /// What is left of the grace period. The core goes on by itself then; it is for the driver to
+    /// give up.
     Grace(TickDuration),
 }
 

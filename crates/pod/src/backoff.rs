@@ -1,8 +1,10 @@
-//! Delays: between the starts of a crashing container, between pulls of an image, between tries of anything else.
+//! Delays: between the starts of a crashing container, between pulls of an image, between tries of
+//! anything else.
 //!
-//! The container's delays are the kubelet's (`doBackOff` over client-go's `flowcontrol.Backoff`): 0, 10, 20, 40, 80, 160, 300,
-//! 300 … s. A delay is held from the end of the container; the step is taken when the start is decided, and a container
-//! whose end came more than 600 s after that decision begins a new series. Waiting does not count as running.
+//! The container's delays are the kubelet's (`doBackOff` over client-go's `flowcontrol.Backoff`):
+//! 0, 10, 20, 40, 80, 160, 300, 300 … s. A delay is held from the end of the container; the step is
+//! taken when the start is decided, and a container whose end came more than 600 s after that
+//! decision begins a new series. Waiting does not count as running.
 
 use rekindle_types::{ContainerAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
@@ -45,7 +47,8 @@ impl CrashBackoff {
         }
     }
 
-    /// The restart with this number, of a container that ended at `finished_at`, is decided now: the next one waits longer.
+    /// The restart with this number, of a container that ended at `finished_at`, is decided now:
+    /// the next one waits longer.
     pub(crate) fn restart_decided(
         &mut self,
         number: ContainerAttempt,
@@ -67,12 +70,14 @@ impl CrashBackoff {
         }
     }
 
-    /// Whether the start with this number was decided: it has waited, and does not wait again because the agent was killed.
+    /// Whether the start with this number was decided: it has waited, and does not wait again
+    /// because the agent was killed.
     pub(crate) fn has_decided(&self, number: ContainerAttempt) -> bool {
         self.series.is_some_and(|series| series.decided_for == number)
     }
 
-    /// The node's cap may have been lowered since the delay was chosen: an agent that starts again holds nothing longer.
+    /// The node's cap may have been lowered since the delay was chosen: an agent that starts again
+    /// holds nothing longer.
     pub(crate) fn cap(&mut self, max: TickDuration) {
         if let Some(series) = &mut self.series {
             series.delay = series.delay.min(max);
@@ -96,7 +101,8 @@ impl CrashBackoff {
     }
 }
 
-/// The failed pulls of one image: 10 s doubling to 300 s, a new series after twice the cap without a failure.
+/// The failed pulls of one image: 10 s doubling to 300 s, a new series after twice the cap without
+/// a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImageBackoff {
     last: Option<(TickDuration, Tick)>,
@@ -127,11 +133,12 @@ pub(crate) struct RetryDelays {
 }
 
 impl RetryDelays {
-    /// Sandboxes, containers that could not be created, teardown. The kubelet tries at its next pod sync, 10 s later; the
-    /// first tries of ours come sooner, as nothing is won by waiting.
+    /// Sandboxes, containers that could not be created, teardown. The kubelet tries at its next pod
+    /// sync, 10 s later; the first tries of ours come sooner, as nothing is won by waiting.
     pub(crate) const USUAL: Self =
         Self { first: TickDuration::from_secs(1), max: TickDuration::from_secs(10) };
-    /// Volumes: the kubelet's own (`goroutinemap/exponentialbackoff`), 500 ms doubling to 2 min 2 s.
+    /// Volumes: the kubelet's own (`goroutinemap/exponentialbackoff`), 500 ms doubling to 2 min 2
+    /// s.
     pub(crate) const VOLUMES: Self =
         Self { first: TickDuration::from_millis(500), max: TickDuration::from_secs(122) };
 
@@ -141,7 +148,8 @@ impl RetryDelays {
     }
 }
 
-/// Something to be done by the driver until it succeeds: due → in flight → (done, dropped by the owner) or held → due.
+/// Something to be done by the driver until it succeeds: due → in flight → (done, dropped by the
+/// owner) or held → due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
     progress: Progress,

@@ -1,4 +1,5 @@
-//! A pod's spec, read once: what the core needs of it, with the defaults that the API server would have written.
+//! A pod's spec, read once: what the core needs of it, with the defaults that the API server would
+//! have written.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerResizePolicy, EphemeralContainer, LifecycleHandler, Pod, PodSpec,
@@ -75,7 +76,8 @@ pub(crate) enum Hook {
 pub(crate) enum Role {
     /// Runs to completion before the next one starts.
     Init,
-    /// An init container with restartPolicy Always: done when started, and it keeps running (KEP-753).
+    /// An init container with restartPolicy Always: done when started, and it keeps running
+    /// (KEP-753).
     Sidecar,
     /// One of `spec.containers`.
     Regular,

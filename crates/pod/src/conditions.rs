@@ -1,8 +1,10 @@
-//! `status.conditions` that the node owns, with the kubelet's words (`pkg/kubelet/status/generate.go`).
+//! `status.conditions` that the node owns, with the kubelet's words
+//! (`pkg/kubelet/status/generate.go`).
 //!
-//! Conditions of others (readiness gates, DisruptionTarget, …) are passed on as the API has them. A transition time changes only
-//! with the status of its condition. Every condition says how the pod is now. Initialized, too, is False again while init
-//! containers run again, in a new sandbox or in a restart of all containers: by it kubectl tells Init:CrashLoopBackOff.
+//! Conditions of others (readiness gates, DisruptionTarget, …) are passed on as the API has them. A
+//! transition time changes only with the status of its condition. Every condition says how the pod
+//! is now. Initialized, too, is False again while init containers run again, in a new sandbox or in
+//! a restart of all containers: by it kubectl tells Init:CrashLoopBackOff.
 
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, PodStatus};
 use rekindle_types::v1alpha1::Rung;
@@ -28,13 +30,15 @@ const ALL_RESTARTING: &str = "AllContainersRestarting";
 const OWNED: [&str; 6] =
     [READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, ALL_RESTARTING];
 
-/// Whether the node writes conditions of this type. Those of others are passed on, and readiness gates look at them.
+/// Whether the node writes conditions of this type. Those of others are passed on, and readiness
+/// gates look at them.
 pub fn owns_condition(type_: &str) -> bool {
     OWNED.contains(&type_) || resize::OWNED.contains(&type_)
 }
 
-/// Whether a node wrote this one. DisruptionTarget is the node's when it says that the node ended the pod: the core passes it on as long as
-/// it tells of that, and a static pod that runs anew after a shutdown has a mirror that shows that of its run before.
+/// Whether a node wrote this one. DisruptionTarget is the node's when it says that the node ended
+/// the pod: the core passes it on as long as it tells of that, and a static pod that runs anew
+/// after a shutdown has a mirror that shows that of its run before.
 pub(crate) fn is_of_node(condition: &PodCondition) -> bool {
     let by_node = condition.reason.as_deref() == Some(BY_NODE);
     owns_condition(&condition.type_) || (condition.type_ == DISRUPTION && by_node)
@@ -89,7 +93,8 @@ impl PodCore {
             let as_it_was = find(before, verdict.type_);
             conditions.push(self.dated(verdict, as_it_was));
         }
-        // it was the scheduler's until the node took the pod up: since when it is True is in the API
+        // it was the scheduler's until the node took the pod up: since when it is True is in the
+        // API
         let scheduled =
             find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
         conditions.push(self.dated(Verdict::yes(SCHEDULED), scheduled));
@@ -98,7 +103,8 @@ impl PodCore {
         conditions
     }
 
-    /// What the node itself does to a pod that fails by no fault of its own. It is told with the phase.
+    /// What the node itself does to a pod that fails by no fault of its own. It is told with the
+    /// phase.
     fn disruption(&self, phase: &str) -> Option<Verdict> {
         if phase != phase::FAILED {
             return None;
@@ -112,7 +118,8 @@ impl PodCore {
         Some(Verdict { reason, message, ..Verdict::yes(DISRUPTION) })
     }
 
-    /// For the generation that is seen now; since when it is so is kept from `before`, which is the same condition as it was.
+    /// For the generation that is seen now; since when it is so is kept from `before`, which is the
+    /// same condition as it was.
     fn dated(&self, verdict: Verdict, before: Option<&PodCondition>) -> PodCondition {
         let same = before.filter(|c| c.status == verdict.status);
         PodCondition {
@@ -137,8 +144,8 @@ impl PodCore {
         }
     }
 
-    /// As `GeneratePodInitializedCondition` of the kubelet: a regular container that shows a start says more than a sidecar that
-    /// is between two starts.
+    /// As `GeneratePodInitializedCondition` of the kubelet: a regular container that shows a start
+    /// says more than a sidecar that is between two starts.
     fn initialized(&self, phase: &str) -> Verdict {
         if phase == phase::SUCCEEDED {
             return Verdict { reason: Some("PodCompleted"), ..Verdict::yes(INITIALIZED) };
@@ -195,8 +202,8 @@ impl PodCore {
         }
     }
 
-    /// True while a restart of all containers ends them, False from then on; absent in a pod that never had one and whose
-    /// rules know none.
+    /// True while a restart of all containers ends them, False from then on; absent in a pod that
+    /// never had one and whose rules know none.
     fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<Verdict> {
         let stopping = self.restart.as_ref().is_some_and(|restart| {
             restart.cause.rung() == Rung::Containers

@@ -7,8 +7,8 @@ use rekindle_types::TickDuration;
 /// The node's part of a pod's behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`, 1 s..300 s; below 10 s it is also the initial delay
-    /// (KEP-5593).
+    /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`, 1 s..300 s; below 10 s it is
+    /// also the initial delay (KEP-5593).
     pub max_container_restart_period: TickDuration,
     /// The node's addresses: `status.hostIP` and `status.hostIPs`.
     pub host_ips: Vec<IpAddr>,

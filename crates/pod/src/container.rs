@@ -7,14 +7,17 @@
 //!   │ └──────── hold, try again ───┴──────────────────────┘ │                     │
 //!   └───────────────────────── next number, hold by backoff ◄─────────────────────┘
 //! ```
-//! A start that is tried again is asked for under the same number, whatever is known of how far the one before came: it finds what
-//! stands. An exit of that number says that it ran, in whatever state it is told.
+//! A start that is tried again is asked for under the same number, whatever is known of how far the
+//! one before came: it finds what stands. An exit of that number says that it ran, in whatever
+//! state it is told.
 //!
-//! Beside the state stands the [`Standing`] in the round: an Idle container that is Done stays so until the next round.
-//! Running holds [`Health`], the way to `started` and what the probes say, and [`Stop`], the way to its end.
+//! Beside the state stands the [`Standing`] in the round: an Idle container that is Done stays so
+//! until the next round. Running holds [`Health`], the way to `started` and what the probes say,
+//! and [`Stop`], the way to its end.
 //!
-//! `number` is the number of the start in progress or of the next one. It is raised when a start has ended, never else, so
-//! it is the count of ended starts, and `restartCount` of a running container.
+//! `number` is the number of the start in progress or of the next one. It is raised when a start
+//! has ended, never else, so it is the count of ended starts, and `restartCount` of a running
+//! container.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::{
@@ -57,7 +60,8 @@ pub(crate) struct Container {
     pub(crate) image: Image,
     /// The image of the start in progress; `None` when an earlier agent started it.
     pub(crate) started_image: Option<String>,
-    /// Why it waits, as the status shows it. Kept until it runs, as the kubelet's reason cache does.
+    /// Why it waits, as the status shows it. Kept until it runs, as the kubelet's reason cache
+    /// does.
     pub(crate) complaint: Option<Complaint>,
     /// Failures since it ran, for the delay between tries.
     pub(crate) failures: u32,
@@ -92,7 +96,8 @@ pub(crate) enum PullStep {
     Look(ActionId),
     /// It is on its way.
     Fetch(ActionId),
-    /// It is on its way for another container of the pod: it is looked for again when that has an answer.
+    /// It is on its way for another container of the pod: it is looked for again when that has an
+    /// answer.
     Await,
 }
 
@@ -105,7 +110,8 @@ pub(crate) enum Hold {
     Crash { until: Tick },
     /// Something failed before it ran: tried again then.
     Retry { until: Tick },
-    /// Its image could not be had: shown as ErrImagePull first, as ImagePullBackOff from `shown_at` on.
+    /// Its image could not be had: shown as ErrImagePull first, as ImagePullBackOff from `shown_at`
+    /// on.
     Image { shown_at: Option<Tick>, until: Tick },
     /// Only another spec can help.
     SpecChange,
@@ -117,7 +123,8 @@ pub(crate) struct Stop {
     pub(crate) step: StopStep,
     /// When it is killed.
     pub(crate) kill_at: Tick,
-    /// Not before then, unless the grace is 0: what is left to it after a hook that used the grace up.
+    /// Not before then, unless the grace is 0: what is left to it after a hook that used the grace
+    /// up.
     pub(crate) not_before: Tick,
     pub(crate) reason: StopReason,
 }
@@ -340,7 +347,8 @@ impl Container {
         self.last.is_some() || self.is_live() || self.is_on_its_way()
     }
 
-    /// A process exists, or an answer that may bring one is awaited: the sandbox cannot be given up.
+    /// A process exists, or an answer that may bring one is awaited: the sandbox cannot be given
+    /// up.
     pub(crate) fn is_live(&self) -> bool {
         match self.state {
             State::Idle(_) | State::Pulling { .. } => false,
@@ -355,7 +363,8 @@ impl Container {
         }
     }
 
-    /// On its way to run, image excepted: an answer is awaited that takes no longer than the runtime needs.
+    /// On its way to run, image excepted: an answer is awaited that takes no longer than the
+    /// runtime needs.
     pub(crate) fn is_on_its_way(&self) -> bool {
         match self.state {
             State::Starting { .. } => true,
@@ -382,7 +391,8 @@ impl Container {
         self.last.as_ref().map(|last| last.exit.status)
     }
 
-    /// Whether the next init container, or the regular ones, may start as far as this one is concerned.
+    /// Whether the next init container, or the regular ones, may start as far as this one is
+    /// concerned.
     pub(crate) fn lets_others_start(&self) -> bool {
         match self.definition.role {
             Role::Init => self.has_succeeded(),
@@ -413,7 +423,8 @@ impl Container {
         }
     }
 
-    /// What follows when a probe has ended it: it is started again unless it never is, whatever its exit code says.
+    /// What follows when a probe has ended it: it is started again unless it never is, whatever its
+    /// exit code says.
     pub(crate) fn follow_up_of_probe(&self, status: ExitStatus) -> FollowUp {
         match (self.follow_up(status), self.definition.policy) {
             (FollowUp::Stay, RestartPolicy::Always | RestartPolicy::OnFailure) => {
@@ -549,8 +560,9 @@ impl Container {
         }
     }
 
-    /// The next start is decided now, so that an agent that is killed before it was made does not hold it for the backoff again. A
-    /// delay that is cut short by it is made up for by the next one.
+    /// The next start is decided now, so that an agent that is killed before it was made does not
+    /// hold it for the backoff again. A delay that is cut short by it is made up for by the next
+    /// one.
     fn decide_ahead(&mut self, now: Tick, max: TickDuration) {
         let Some(last) = &self.last else { return };
         self.crash.restart_decided(self.number, now, last.exit.finished_at, max);
@@ -559,8 +571,8 @@ impl Container {
         }
     }
 
-    /// As the kubelet does: containers that need not run again stay ended, the others keep their backoff; init containers
-    /// are forgotten by it and start at once.
+    /// As the kubelet does: containers that need not run again stay ended, the others keep their
+    /// backoff; init containers are forgotten by it and start at once.
     fn begin_round_in_new_sandbox(&mut self) {
         let stays = match self.definition.role {
             Role::Regular | Role::Ephemeral => self.standing == Standing::Done,
@@ -589,8 +601,8 @@ impl Container {
         self.state = State::Idle(Hold::None);
     }
 
-    /// The back-off of an image is that of the pod and the image (kubelet: image manager, `EnsureImageExists`): a new sandbox
-    /// brings no image nearer.
+    /// The back-off of an image is that of the pod and the image (kubelet: image manager,
+    /// `EnsureImageExists`): a new sandbox brings no image nearer.
     fn let_go_unless_its_image_is_missing(&mut self) {
         match self.state {
             State::Idle(Hold::Image { .. }) => {}

@@ -1,7 +1,8 @@
 //! How the pod drives its containers from idle to running, and takes in their ends.
 //!
-//! The states are drawn in `container`. Every number that a start uses is in the journal before `StartContainer`; it was put
-//! there when the start before had ended, so that a restart needs one write of the journal and not two.
+//! The states are drawn in `container`. Every number that a start uses is in the journal before
+//! `StartContainer`; it was put there when the start before had ended, so that a restart needs one
+//! write of the journal and not two.
 
 use rekindle_types::{Exit, ExitStatus, Tick};
 
@@ -89,7 +90,8 @@ impl PodCore {
         }
     }
 
-    /// Has it made and started: both are asked for at once, as nothing is to be decided between the two.
+    /// Has it made and started: both are asked for at once, as nothing is to be decided between the
+    /// two.
     pub(crate) fn start(&mut self, place: usize) {
         let target = match self.target_of(place) {
             Ok(target) => target,
@@ -198,7 +200,8 @@ impl PodCore {
         self.container_ended(place, exit);
     }
 
-    /// Whether it runs is not known: the same start is asked for again, which does nothing if it does.
+    /// Whether it runs is not known: the same start is asked for again, which does nothing if it
+    /// does.
     fn start_unclear(&mut self, place: usize, message: String) {
         let until = self.next_try(place);
         let container = &mut self.containers[place];
@@ -242,8 +245,8 @@ impl PodCore {
         self.moved = true;
     }
 
-    /// The runtime says that a start has come to its end. It may say so before it answers the start, and after an answer from which
-    /// nobody knew whether it ran.
+    /// The runtime says that a start has come to its end. It may say so before it answers the
+    /// start, and after an answer from which nobody knew whether it ran.
     pub(crate) fn container_exited(&mut self, key: &ContainerKey, made: Made, exit: Exit) {
         if let Some(entry) = self.clearance.get_mut(key) {
             if entry.step == ClearanceStep::Kill {
@@ -316,7 +319,8 @@ impl PodCore {
             self.restart_by_rule(place);
         }
         self.status_changed = true;
-        // While all containers end, nothing is decided before the last one has, and each write would delay that.
+        // While all containers end, nothing is decided before the last one has, and each write
+        // would delay that.
         self.keep(if self.halt().is_some() { Keep::WithNextAction } else { Keep::Now });
         self.moved = true;
     }
@@ -380,7 +384,8 @@ impl PodCore {
         }
     }
 
-    /// A running container whose image in the spec is another one is ended and started with that one.
+    /// A running container whose image in the spec is another one is ended and started with that
+    /// one.
     pub(crate) fn drive_image_changes(&mut self) {
         for place in 0..self.containers.len() {
             let container = &self.containers[place];

@@ -1,12 +1,14 @@
-//! The core itself: what it holds, how an event is taken in, and the order in which the parts are driven.
+//! The core itself: what it holds, how an event is taken in, and the order in which the parts are
+//! driven.
 //!
 //! ```text
 //!            snapshot               containers done, deleted, evicted, overdue        all gone
 //!  Recovering ───────► Active ──────────────────────────────────────────────► Ending ────────► Finished
 //! ```
-//! Each event first changes the part it belongs to. Then `step` drives every part towards what is wanted until nothing moves any
-//! more: it is level-triggered, so no event has to be remembered and none can be missed. What came out of it leaves as one
-//! batch: the journal in front if it changed, then the actions, the status if it changed, events and reports.
+//! Each event first changes the part it belongs to. Then `step` drives every part towards what is
+//! wanted until nothing moves any more: it is level-triggered, so no event has to be remembered and
+//! none can be missed. What came out of it leaves as one batch: the journal in front if it changed,
+//! then the actions, the status if it changed, events and reports.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -114,13 +116,14 @@ pub(crate) enum FinishRequest {
 }
 
 impl PodCore {
-    /// A pod that this agent has no journal of: new here, or the journal was lost. Nothing is done before the snapshot.
+    /// A pod that this agent has no journal of: new here, or the journal was lost. Nothing is done
+    /// before the snapshot.
     pub fn new(now: Tick, pod: Arc<Pod>, config: Config) -> Self {
         Self::recover(now, pod, Journal::default(), config)
     }
 
-    /// A pod whose journal an earlier agent process left. Nothing is done before the snapshot. A journal of another
-    /// [`Journal::VERSION`] is not used.
+    /// A pod whose journal an earlier agent process left. Nothing is done before the snapshot. A
+    /// journal of another [`Journal::VERSION`] is not used.
     pub fn recover(now: Tick, pod: Arc<Pod>, journal: Journal, config: Config) -> Self {
         let journal = match journal.version {
             Journal::VERSION => journal,
@@ -174,8 +177,8 @@ impl PodCore {
         core
     }
 
-    /// Takes in one thing that happened. Poll actions and the timeout afterwards. Time never goes back: an earlier `now`
-    /// counts as the latest one seen.
+    /// Takes in one thing that happened. Poll actions and the timeout afterwards. Time never goes
+    /// back: an earlier `now` counts as the latest one seen.
     pub fn handle(&mut self, now: Tick, event: Event) {
         self.time_is(now);
         self.take_in(event);
@@ -188,11 +191,12 @@ impl PodCore {
         self.settle();
     }
 
-    /// The next thing to do, oldest first. Actions may be carried out at the same time, but to poll on after an
-    /// [`Action::Persist`] says that it is done, or that it [cannot be](Self::hold_up).
+    /// The next thing to do, oldest first. Actions may be carried out at the same time, but to poll
+    /// on after an [`Action::Persist`] says that it is done, or that it [cannot be](Self::hold_up).
     ///
-    /// While the journal cannot be written these are preStop hooks, stop signals and SIGKILL of a pod that is over, which need none: an agent that
-    /// starts before it was written finds out anew that the pod is over, and asks once more. All else waits: a restart would be carried out
+    /// While the journal cannot be written these are preStop hooks, stop signals and SIGKILL of a
+    /// pod that is over, which need none: an agent that starts before it was written finds out anew
+    /// that the pod is over, and asks once more. All else waits: a restart would be carried out
     /// twice, and how containers ended is known nowhere else once a sandbox is gone.
     pub fn poll_action(&mut self) -> Option<(ActionId, Action)> {
         match (self.is_held_up(), self.is_ending()) {
@@ -202,8 +206,9 @@ impl PodCore {
         }
     }
 
-    /// What was to be persisted cannot be written for now. Meanwhile the grace of what could not be asked to end stands still, or it would be
-    /// killed with its stop signal. [`journal_again`](Self::journal_again) is to be tried until it is written, and then
+    /// What was to be persisted cannot be written for now. Meanwhile the grace of what could not be
+    /// asked to end stands still, or it would be killed with its stop signal.
+    /// [`journal_again`](Self::journal_again) is to be tried until it is written, and then
     /// [`go_on`](Self::go_on).
     pub fn hold_up(&mut self) {
         self.outbox.hold_up();
@@ -219,8 +224,8 @@ impl PodCore {
         self.outbox.is_held_up()
     }
 
-    /// The journal as it is now, to be written instead of one that could not be; ask for it before each try. No Persist follows
-    /// for what is in it.
+    /// The journal as it is now, to be written instead of one that could not be; ask for it before
+    /// each try. No Persist follows for what is in it.
     pub fn journal_again(&mut self, now: Tick) -> Arc<Journal> {
         self.handle_timeout(now);
         self.keep = Keep::Nothing;
@@ -228,7 +233,8 @@ impl PodCore {
         self.persisted.clone()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each event.
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each
+    /// event.
     pub fn poll_timeout(&self) -> Option<Tick> {
         self.next_deadline()
     }
@@ -238,8 +244,8 @@ impl PodCore {
         &self.status
     }
 
-    /// The object with the resources that were granted in place of those that are wanted: what is made and changed is made
-    /// after this.
+    /// The object with the resources that were granted in place of those that are wanted: what is
+    /// made and changed is made after this.
     pub fn granted_pod(&self) -> Arc<Pod> {
         self.resize.granted_pod.clone()
     }
@@ -249,8 +255,9 @@ impl PodCore {
         self.resize.granted.requests(&self.pod)
     }
 
-    /// True after [`Action::Finish`] was asked for: nothing of the pod is left here. Nothing follows but answers: a restart
-    /// request is refused, a (first or repeated) deletion asks for `Finish` again.
+    /// True after [`Action::Finish`] was asked for: nothing of the pod is left here. Nothing
+    /// follows but answers: a restart request is refused, a (first or repeated) deletion asks for
+    /// `Finish` again.
     pub fn is_finished(&self) -> bool {
         match self.lifecycle {
             Lifecycle::Finished(_) => true,
@@ -307,7 +314,8 @@ impl PodCore {
             match event {
                 Event::RuntimeSnapshot(snapshot) => self.recover_from(snapshot),
                 Event::SpecChanged(pod) => self.spec_changed(pod),
-                // Whatever an action of an earlier agent brought, the snapshot shows it; nothing was asked for yet.
+                // Whatever an action of an earlier agent brought, the snapshot shows it; nothing
+                // was asked for yet.
                 Event::ActionResult { .. } | Event::ResourcesDecided { .. } => {}
                 Event::DeleteRequested { .. }
                 | Event::NodeStops { .. }
@@ -428,7 +436,8 @@ impl PodCore {
         self.outbox.close_batch(journal.map(Action::Persist));
     }
 
-    /// What is told comes behind what is done: a start does not wait until the status of the crash before it is put together.
+    /// What is told comes behind what is done: a start does not wait until the status of the crash
+    /// before it is put together.
     fn tell(&mut self) -> Option<(ActionId, Action)> {
         let status = match self.lifecycle {
             Lifecycle::Recovering { .. } => None,
@@ -555,7 +564,8 @@ impl PodCore {
     }
 }
 
-/// What a sandbox that has to be set up is made new in: what the restart in progress says, else everything.
+/// What a sandbox that has to be set up is made new in: what the restart in progress says, else
+/// everything.
 fn refresh_due(journal: &Journal) -> Vec<Refresh> {
     match &journal.restart {
         Some(RestartRecord { cause: RestartCause::Asked { request }, .. })

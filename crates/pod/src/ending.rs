@@ -4,7 +4,8 @@
 //!  Active ── deleted │ containers done │ evicted │ overdue │ declared finished by the API ──► Ending
 //!  Ending: containers end (halt) ─► sandbox torn down ─► last status ─► Finish
 //! ```
-//! A pod whose containers are done is finished here and now, whether it is being deleted or not; its object stays until then.
+//! A pod whose containers are done is finished here and now, whether it is being deleted or not;
+//! its object stays until then.
 
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Tick, TickDuration};
@@ -17,8 +18,8 @@ use crate::phase;
 use crate::sandbox::Remains;
 use crate::texts;
 
-/// What a pod gets at least that its node ends: only who deletes it can want it gone without a signal
-/// (`calculateEffectiveGracePeriod` in `pkg/kubelet/pod_workers.go`).
+/// What a pod gets at least that its node ends: only who deletes it can want it gone without a
+/// signal (`calculateEffectiveGracePeriod` in `pkg/kubelet/pod_workers.go`).
 const EVICTION_GRACE_MIN: TickDuration = TickDuration::from_secs(1);
 
 impl PodCore {
@@ -28,7 +29,8 @@ impl PodCore {
         self.end(EndCause::Deleted, halt);
     }
 
-    /// The node cannot keep the pod, or does not take it up. One that ends already only ends sooner.
+    /// The node cannot keep the pod, or does not take it up. One that ends already only ends
+    /// sooner.
     pub(crate) fn evict(&mut self, eviction: Eviction) {
         let grace = match eviction.cause {
             EvictionCause::NodePressure
@@ -106,8 +108,8 @@ impl PodCore {
         self.conclude_restart(phase, message);
     }
 
-    /// What the object itself says of the end: a deletion of which the driver will tell too, or a final phase that somebody
-    /// else wrote; the kubelet ends such a pod.
+    /// What the object itself says of the end: a deletion of which the driver will tell too, or a
+    /// final phase that somebody else wrote; the kubelet ends such a pod.
     pub(crate) fn obey_object(&mut self) {
         if !self.is_active() {
             return;

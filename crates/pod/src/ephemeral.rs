@@ -1,13 +1,17 @@
 //! Ephemeral containers: added to a pod that runs, to look at it (KEP-277, `kubectl debug`).
 //!
-//! - One is started as soon as the sandbox and the volumes stand, also while init containers run, and whatever the others do.
-//! - It is started at most once in the pod's life. Before its process is started the journal says so; when the agent finds
-//!   neither process nor end of it afterwards, it has ended with nobody to see it. What fails before that is tried again.
-//! - Neither phase, conditions nor the pod's end depend on it. It ends with the pod, by the pod's grace period.
-//! - A restart of all containers passes it by (KEP-5532). With the sandbox it ends, and is not started again in the next one,
-//!   as the kubelet does not start what the runtime remembers (`computePodActions`); one that never ran is started there.
-//! - With a target it sees that container's processes. While the target does not run it waits, as with the kubelet, and tries
-//!   again when the target has been started.
+//! - One is started as soon as the sandbox and the volumes stand, also while init containers run,
+//!   and whatever the others do.
+//! - It is started at most once in the pod's life. Before its process is started the journal says
+//!   so; when the agent finds neither process nor end of it afterwards, it has ended with nobody to
+//!   see it. What fails before that is tried again.
+//! - Neither phase, conditions nor the pod's end depend on it. It ends with the pod, by the pod's
+//!   grace period.
+//! - A restart of all containers passes it by (KEP-5532). With the sandbox it ends, and is not
+//!   started again in the next one, as the kubelet does not start what the runtime remembers
+//!   (`computePodActions`); one that never ran is started there.
+//! - With a target it sees that container's processes. While the target does not run it waits, as
+//!   with the kubelet, and tries again when the target has been started.
 
 use crate::blueprint::{Definition, Role};
 use crate::container::{Container, Hold, State};
@@ -20,7 +24,8 @@ use crate::sandbox::SandboxState;
 use crate::texts;
 
 impl PodCore {
-    /// The spec names one that was not there before. Answers in flight find the others at their places.
+    /// The spec names one that was not there before. Answers in flight find the others at their
+    /// places.
     pub(crate) fn add_ephemeral(&mut self, definition: &Definition) {
         match definition.role {
             Role::Ephemeral => {
@@ -67,7 +72,8 @@ impl PodCore {
         !halted.any(Container::is_live)
     }
 
-    /// A round began. In the sandbox that stands they go on; what may have run in one that was given up is not started in the next.
+    /// A round began. In the sandbox that stands they go on; what may have run in one that was
+    /// given up is not started in the next.
     pub(crate) fn carry_ephemerals_over(&mut self) {
         if self.sandbox.stands() {
             return;

@@ -18,20 +18,22 @@ use crate::key::{ActionId, ContainerKey};
 pub enum Event {
     /// The API object changed (or was seen for the first time by this agent).
     SpecChanged(Arc<Pod>),
-    /// `metadata.deletionTimestamp` is set. Repeated when the grace is shortened; a longer one changes nothing.
+    /// `metadata.deletionTimestamp` is set. Repeated when the grace is shortened; a longer one
+    /// changes nothing.
     DeleteRequested {
         /// From now until SIGKILL.
         grace: TickDuration,
     },
-    /// The node stops, and the pod comes back with it: its containers end, and it is not over. What the journal says from then on is what the
-    /// next agent is to go on from.
+    /// The node stops, and the pod comes back with it: its containers end, and it is not over. What
+    /// the journal says from then on is what the next agent is to go on from.
     NodeStops {
         /// From now until SIGKILL.
         grace: TickDuration,
     },
     /// Somebody asks for a restart in place.
     RestartRequested(RestartRequest),
-    /// Somebody asks for a restart in place, and an image of [`PodCore::images_before_restart`](crate::PodCore) cannot be had.
+    /// Somebody asks for a restart in place, and an image of
+    /// [`PodCore::images_before_restart`](crate::PodCore) cannot be had.
     RestartImpossible {
         /// What is asked for.
         request: RestartRequest,
@@ -66,8 +68,9 @@ pub enum Event {
         /// What it says.
         decision: ResourceDecision,
     },
-    /// Everything that stands of this pod in the runtime: the first event that matters to a new core (an empty one for a new
-    /// pod), and whenever the driver is unsure. It must not be older than any answer or exit that was given before it.
+    /// Everything that stands of this pod in the runtime: the first event that matters to a new
+    /// core (an empty one for a new pod), and whenever the driver is unsure. It must not be older
+    /// than any answer or exit that was given before it.
     RuntimeSnapshot(Snapshot),
     /// The node cannot keep the pod: it ends as Failed. One that ends already only ends sooner.
     Eviction(Eviction),
@@ -147,14 +150,15 @@ pub enum Series {
     /// It begins a new series: a person has asked, and may have mended something.
     #[default]
     Anew,
-    /// The series goes on: a ladder has asked, which knows nothing that the backoff does not. A delay that the request cuts short is
-    /// made up for by the next one, so that in a failure that no restart helps against a ladder starts nothing more often
-    /// than the backoff alone would.
+    /// The series goes on: a ladder has asked, which knows nothing that the backoff does not. A
+    /// delay that the request cuts short is made up for by the next one, so that in a failure that
+    /// no restart helps against a ladder starts nothing more often than the backoff alone would.
     GoesOn,
 }
 
 impl RestartRequest {
-    /// What the core needs to know of a PodRestart; `None` when it has no UID yet, which no stored object lacks.
+    /// What the core needs to know of a PodRestart; `None` when it has no UID yet, which no stored
+    /// object lacks.
     pub fn of(restart: &PodRestart) -> Option<Self> {
         let spec = &restart.spec;
         let grace = spec.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
@@ -186,7 +190,8 @@ pub enum Outcome {
     },
     /// The image is not here, or its registry must be asked whether it is still the same.
     ImageToFetch {
-        /// Its name in full: what is written as `nginx` in one place and as `nginx:latest` in another is one image.
+        /// Its name in full: what is written as `nginx` in one place and as `nginx:latest` in
+        /// another is one image.
         name: String,
     },
     /// The image is here.
@@ -200,8 +205,8 @@ pub enum Outcome {
     ContainerMade {
         /// What was.
         made: Made,
-        /// Since when its process runs, or why it does not. An error of another kind than [`ActionErrorKind::ContainerStart`] says that
-        /// nobody knows.
+        /// Since when its process runs, or why it does not. An error of another kind than
+        /// [`ActionErrorKind::ContainerStart`] says that nobody knows.
         start: Result<Tick, ActionError>,
     },
     /// A probe was run.
@@ -263,7 +268,8 @@ pub struct ActionError {
 /// What a failure means for the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionErrorKind {
-    /// The sandbox or its network could not be made: retried with backoff (`FailedCreatePodSandBox`).
+    /// The sandbox or its network could not be made: retried with backoff
+    /// (`FailedCreatePodSandBox`).
     Sandbox,
     /// A volume could not be made: retried with backoff (`FailedMount`).
     Volume,
@@ -271,9 +277,11 @@ pub enum ActionErrorKind {
     InvalidImageName,
     /// imagePullPolicy Never and absent (`ErrImageNeverPull`).
     ImageNeverPull,
-    /// The image cannot be had (`ErrImagePull`, then `ImagePullBackOff`): retried with backoff, 10 s doubling to 300 s.
+    /// The image cannot be had (`ErrImagePull`, then `ImagePullBackOff`): retried with backoff, 10
+    /// s doubling to 300 s.
     ImagePull,
-    /// Env or another reference cannot be resolved, runAsNonRoot is violated (`CreateContainerConfigError`): retried.
+    /// Env or another reference cannot be resolved, runAsNonRoot is violated
+    /// (`CreateContainerConfigError`): retried.
     ContainerConfig,
     /// The container could not be made (`CreateContainerError`): retried with backoff.
     ContainerCreate,

@@ -1,7 +1,8 @@
 //! The pulls of a pod's images that failed.
 //!
-//! Their back-off is that of the pod and the image (kubelet: image manager, `pullImage`), not of a container: however many containers
-//! have the image, its registry is asked for it once, and each of them says what it answered.
+//! Their back-off is that of the pod and the image (kubelet: image manager, `pullImage`), not of a
+//! container: however many containers have the image, its registry is asked for it once, and each
+//! of them says what it answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +52,8 @@ impl FailedPulls {
         Some((pull.until, &pull.message))
     }
 
-    /// Somebody asked for a restart: the image, as it is written, is tried at once. Should that fail, the next delay is longer all the
-    /// same.
+    /// Somebody asked for a restart: the image, as it is written, is tried at once. Should that
+    /// fail, the next delay is longer all the same.
     pub(crate) fn let_go(&mut self, written: &str, now: Tick) {
         for pull in self.0.values_mut().filter(|pull| pull.written.contains(written)) {
             pull.until = now;

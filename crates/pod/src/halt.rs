@@ -5,18 +5,21 @@
 //!                            └──────────── kill_at ──►  ▲          └ again after 10 s
 //!       grace 0 ────────────────────────────────────────┘
 //! ```
-//! A preStop hook has the grace to end in; what is left of it, but at least 2 s, is the container's (see `hooks`).
+//! A preStop hook has the grace to end in; what is left of it, but at least 2 s, is the container's
+//! (see `hooks`).
 //!
-//! All regular containers are signalled at the same time. Sidecars follow one by one in reverse order, each when all later
-//! ones have ended; those whose turn has not come when the grace is over are signalled then and get 2 s, as in the kubelet.
-//! A shorter deadline shortens what is under way; a longer one changes nothing.
-//! Their hooks run at the same time as those of the others; only the signal waits for its turn.
+//! All regular containers are signalled at the same time. Sidecars follow one by one in reverse
+//! order, each when all later ones have ended; those whose turn has not come when the grace is over
+//! are signalled then and get 2 s, as in the kubelet. A shorter deadline shortens what is under
+//! way; a longer one changes nothing. Their hooks run at the same time as those of the others; only
+//! the signal waits for its turn.
 //!
-//! The grace is for what was asked to end. What was being started when all was to end is asked when it runs, and has its grace from then on,
-//! and so have the sidecars that wait for it (the kubelet begins to end a pod when it is done with starting); the journal tells the next agent
-//! what was not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its deadlines stand still, and none of them
-//! comes before the container had the time between that its spec gives it. A pod that is over asks its containers all the same (see
-//! `PodCore::poll_action`).
+//! The grace is for what was asked to end. What was being started when all was to end is asked when
+//! it runs, and has its grace from then on, and so have the sidecars that wait for it (the kubelet
+//! begins to end a pod when it is done with starting); the journal tells the next agent what was
+//! not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its
+//! deadlines stand still, and none of them comes before the container had the time between that its
+//! spec gives it. A pod that is over asks its containers all the same (see `PodCore::poll_action`).
 
 use rekindle_types::{Tick, TickDuration};
 
@@ -33,8 +36,8 @@ use crate::outbox::{Outbox, Pending};
 use crate::sandbox::SandboxState;
 use crate::texts;
 
-/// What a container gets at least between its signal and SIGKILL when its hook or the sidecars' order used the grace up
-/// (`minimumGracePeriodInSeconds` of the kubelet).
+/// What a container gets at least between its signal and SIGKILL when its hook or the sidecars'
+/// order used the grace up (`minimumGracePeriodInSeconds` of the kubelet).
 pub(crate) const GRACE_MIN: TickDuration = TickDuration::from_secs(2);
 /// When no exit was seen this long after SIGKILL, it is sent again.
 const KILL_AGAIN_AFTER: TickDuration = TickDuration::from_secs(10);
@@ -50,9 +53,10 @@ impl Halt {
         Self::By { deadline: now + grace, grace }
     }
 
-    /// The same for an agent that takes it up now: no later than so long after `now`, as the clock may have been set back, and no
-    /// sooner than the least that follows a hook. The deadline stays otherwise, or each agent that is killed would put the end
-    /// off; for whom nobody has come to ask yet see `taken_up`.
+    /// The same for an agent that takes it up now: no later than so long after `now`, as the clock
+    /// may have been set back, and no sooner than the least that follows a hook. The deadline stays
+    /// otherwise, or each agent that is killed would put the end off; for whom nobody has come to
+    /// ask yet see `taken_up`.
     pub(crate) fn taken_up(self, now: Tick, grace: TickDuration) -> Self {
         match self {
             Self::AtOnce => Self::AtOnce,
@@ -113,7 +117,8 @@ impl PodCore {
         self.is_held_up() && self.is_active()
     }
 
-    /// For so long nothing could be asked to end. What was asked before has had its grace meanwhile.
+    /// For so long nothing could be asked to end. What was asked before has had its grace
+    /// meanwhile.
     pub(crate) fn put_halts_off(&mut self, by: TickDuration) {
         match self.restart.as_mut().map(|restart| &mut restart.stage) {
             Some(RestartStage::Stopping { halt } | RestartStage::Cycling { halt, .. }) => {
@@ -136,8 +141,9 @@ impl PodCore {
         }
     }
 
-    /// What was being started when all was to end can be asked to from now on, and so it has its grace from now on, with the sidecars that
-    /// waited for it. Whoever was asked before keeps the deadline that it was given.
+    /// What was being started when all was to end can be asked to from now on, and so it has its
+    /// grace from now on, with the sidecars that waited for it. Whoever was asked before keeps the
+    /// deadline that it was given.
     pub(crate) fn put_halt_off_for_start(&mut self, place: usize) {
         let State::Starting { halted: Some(since), .. } = self.containers[place].state else {
             return;
@@ -171,7 +177,8 @@ impl PodCore {
         }
     }
 
-    /// Whether something was being started when all was to end. The deadline is put off when it is known what became of it.
+    /// Whether something was being started when all was to end. The deadline is put off when it is
+    /// known what became of it.
     fn awaits_start(&self) -> bool {
         let awaited = |container: &Container| match container.state {
             State::Starting { halted, .. } => halted.is_some(),

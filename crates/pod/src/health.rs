@@ -3,8 +3,8 @@
 //! ```text
 //!  PostStart ── hook done ──► Startup ── startup probe passed ──► Complete: `started`, liveness and readiness are probed
 //! ```
-//! A step that the spec does not have is passed at once. All of it belongs to one start: with the next one it begins anew, and
-//! a verdict about an earlier one finds nobody who waits for it.
+//! A step that the spec does not have is passed at once. All of it belongs to one start: with the
+//! next one it begins anew, and a verdict about an earlier one finds nobody who waits for it.
 
 use rekindle_types::{ContainerAttempt, Tick};
 

@@ -1,9 +1,10 @@
 //! Hooks: postStart after the process was started, preStop before it is asked to end.
 //!
-//! A postStart hook that fails ends its container, with preStop and grace, and the restart policy decides what follows. A
-//! preStop hook has the grace period to end in; what it took is missing from the rest, but at least 2 s are left to the
-//! container. Its failure is an event and nothing more. An agent that is killed while a hook runs lets the next one run it
-//! again: hooks are delivered at least once, as in Kubernetes.
+//! A postStart hook that fails ends its container, with preStop and grace, and the restart policy
+//! decides what follows. A preStop hook has the grace period to end in; what it took is missing
+//! from the rest, but at least 2 s are left to the container. Its failure is an event and nothing
+//! more. An agent that is killed while a hook runs lets the next one run it again: hooks are
+//! delivered at least once, as in Kubernetes.
 
 use rekindle_types::{EndedByNode, Tick};
 

@@ -1,18 +1,21 @@
-//! Images: made sure of before each first start, with a backoff of their own when they cannot be had.
+//! Images: made sure of before each first start, with a backoff of their own when they cannot be
+//! had.
 //!
 //! ```text
 //!  Pulling ── failed ─► ErrImagePull ── 2 s ─► ImagePullBackOff ── 10, 20 … 300 s since the failure ─► Pulling
 //! ```
-//! A pull has two steps: the driver looks for the image, and only when it says that there is something to fetch, the event
-//! Pulling is recorded and it is fetched. Whether an image has a registry (the built-in ones have none) is for the driver
-//! to know.
+//! A pull has two steps: the driver looks for the image, and only when it says that there is
+//! something to fetch, the event Pulling is recorded and it is fetched. Whether an image has a
+//! registry (the built-in ones have none) is for the driver to know.
 //!
-//! The image of a volume is made sure of like the container's own, after it, for each container that mounts it; its failures are
-//! the container's. An image that several containers have, however they write its name, is fetched once: the others wait for the one that does, and when it cannot be had
-//! they are held with it ([`failed_pulls`](crate::failed_pulls)).
+//! The image of a volume is made sure of like the container's own, after it, for each container
+//! that mounts it; its failures are the container's. An image that several containers have, however
+//! they write its name, is fetched once: the others wait for the one that does, and when it cannot
+//! be had they are held with it ([`failed_pulls`](crate::failed_pulls)).
 //!
-//! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time. ErrImageNeverPull is looked
-//! at again after 1 s doubling to 10 s, as somebody may load the image; InvalidImageName waits for another spec.
+//! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time.
+//! ErrImageNeverPull is looked at again after 1 s doubling to 10 s, as somebody may load the image;
+//! InvalidImageName waits for another spec.
 
 use rekindle_types::reasons::waiting;
 use rekindle_types::{ContainerName, TickDuration};
@@ -57,7 +60,8 @@ impl PodCore {
         self.moved = true;
     }
 
-    /// It waits for a pull that another container has begun: when that is over, it looks for the image anew.
+    /// It waits for a pull that another container has begun: when that is over, it looks for the
+    /// image anew.
     pub(crate) fn look_again(&mut self, place: usize) {
         let is_fetched =
             self.containers[place].image.name.as_ref().is_some_and(|name| self.is_fetched(name));
@@ -155,7 +159,8 @@ impl PodCore {
         }
     }
 
-    /// Its start goes on when it is its turn, which it may be no more: its sandbox can have died meanwhile.
+    /// Its start goes on when it is its turn, which it may be no more: its sandbox can have died
+    /// meanwhile.
     fn images_are_here(&mut self, place: usize) {
         let container = &mut self.containers[place];
         container.image.checked = Checked::Yes;

@@ -1,8 +1,9 @@
 //! What must survive a crash of the agent: the durable part of a pod core's state.
 //!
-//! It is written whole before the actions that depend on it, so it is small and bounded: one record a container, one
-//! restart in progress, the last [`RECENT_RESTARTS`] requests. What the runtime and the API's status tell as well is not in
-//! it, with the exception of how containers ended: a torn-down sandbox tells nothing.
+//! It is written whole before the actions that depend on it, so it is small and bounded: one record
+//! a container, one restart in progress, the last [`RECENT_RESTARTS`] requests. What the runtime
+//! and the API's status tell as well is not in it, with the exception of how containers ended: a
+//! torn-down sandbox tells nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ pub use crate::backoff::CrashBackoff;
 use crate::event::RestartRequest;
 pub use crate::resize::Allocation;
 
-/// How many finished restart requests are remembered, so that a repeated request is told how it went and not carried out
-/// again.
+/// How many finished restart requests are remembered, so that a repeated request is told how it
+/// went and not carried out again.
 pub const RECENT_RESTARTS: usize = 32;
 
 /// The durable part of a pod core's state.
@@ -38,7 +39,8 @@ pub struct Journal {
     pub restart: Option<RestartRecord>,
     /// What the node granted. Absent in the journal of an agent that knew no resizes.
     pub resources: Option<ResourcesRecord>,
-    /// Requests whose place another restart has taken, oldest first. Absent in the journal of an agent that let them fail.
+    /// Requests whose place another restart has taken, oldest first. Absent in the journal of an
+    /// agent that let them fail.
     pub superseded: Vec<SupersededRestart>,
     /// Requests that are done with, oldest first.
     pub recent_restarts: Vec<RestartResult>,
@@ -46,12 +48,13 @@ pub struct Journal {
     pub node_stop: NodeStop,
 }
 
-/// How many requests whose place another restart has taken are followed. More are asked for by nobody who waits for the one before.
+/// How many requests whose place another restart has taken are followed. More are asked for by
+/// nobody who waits for the one before.
 pub const SUPERSEDED_MAX: usize = 8;
 
 impl Journal {
-    /// The version that this code writes and reads. Another one is not read: the pod is recovered from the runtime and the
-    /// API alone.
+    /// The version that this code writes and reads. Another one is not read: the pod is recovered
+    /// from the runtime and the API alone.
     pub const VERSION: u32 = 2;
 
     /// The UIDs of the PodRestarts that its pod has taken up, as far as they are remembered.
@@ -65,10 +68,11 @@ impl Journal {
         under_way.chain(superseded).chain(over)
     }
 
-    /// The same for an agent that starts now, when the clock may have been set back since it was written: nothing in it has
-    /// happened later than now, and what must end by a deadline gets this grace at most, and the least that there is for a signal at least.
-    /// Otherwise a crashed container would be held until the clock has caught up, and one whose grace passed while no agent ran would be
-    /// killed though nobody may have asked it to end.
+    /// The same for an agent that starts now, when the clock may have been set back since it was
+    /// written: nothing in it has happened later than now, and what must end by a deadline gets
+    /// this grace at most, and the least that there is for a signal at least. Otherwise a crashed
+    /// container would be held until the clock has caught up, and one whose grace passed while no
+    /// agent ran would be killed though nobody may have asked it to end.
     #[must_use]
     pub(crate) fn seen_at(mut self, now: Tick, grace: TickDuration) -> Self {
         for record in self.containers.values_mut() {
@@ -160,16 +164,19 @@ pub struct ContainerRecord {
     pub health: Option<HealthRecord>,
     /// The resources that its newest start has, when they are not those that were granted.
     pub in_force: Option<ResourceRequirements>,
-    /// Something of it failed, and its node ends it for that. Absent in the journal of an agent that did not keep it.
-    pub failing: Option<FailingRecord>,
-    /// When its newest start is killed, where that is sooner than the deadline of all that end with it: it was asked before they could be.
-    pub kill_by: Option<Tick>,
-    /// The start that a stop of its node asked to end, when the agent was killed before it had ended. Absent in the journal of an agent
+    /// Something of it failed, and its node ends it for that. Absent in the journal of an agent
     /// that did not keep it.
+    pub failing: Option<FailingRecord>,
+    /// When its newest start is killed, where that is sooner than the deadline of all that end with
+    /// it: it was asked before they could be.
+    pub kill_by: Option<Tick>,
+    /// The start that a stop of its node asked to end, when the agent was killed before it had
+    /// ended. Absent in the journal of an agent that did not keep it.
     pub stopped_with_node: Option<ContainerAttempt>,
 }
 
-/// Why a container is being ended by its node. It decides what is told of its end, and whether another start follows.
+/// Why a container is being ended by its node. It decides what is told of its end, and whether
+/// another start follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailingRecord {
@@ -194,8 +201,9 @@ pub enum Failing {
     PostStartHook,
 }
 
-/// Whether a sidecar keeps the containers after it waiting. It opens when the sidecar is started for the first time in a round,
-/// hook and startup probe included, and stays open when it crashes later [KEP-753].
+/// Whether a sidecar keeps the containers after it waiting. It opens when the sidecar is started
+/// for the first time in a round, hook and startup probe included, and stays open when it crashes
+/// later [KEP-753].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Gate {
     /// It does.
@@ -205,7 +213,8 @@ pub enum Gate {
     Open,
 }
 
-/// What of a running container's health must not be lost: the status tells it too, but a little later.
+/// What of a running container's health must not be lost: the status tells it too, but a little
+/// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthRecord {
@@ -239,14 +248,15 @@ pub enum Readiness {
     Ready,
 }
 
-/// Where a container stands in this round. A round begins with each sandbox, and with each restart of all containers.
+/// Where a container stands in this round. A round begins with each sandbox, and with each restart
+/// of all containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     /// It has not been started in this round.
     #[default]
     Due,
-    /// It has been started in this round, and is started again when it ends. An ephemeral container is not; of one it says
-    /// that its only start may have happened.
+    /// It has been started in this round, and is started again when it ends. An ephemeral container
+    /// is not; of one it says that its only start may have happened.
     Started,
     /// It has ended, and is not started again in this round.
     Done,
@@ -269,7 +279,8 @@ pub struct EndedContainer {
 }
 
 impl EndedContainer {
-    /// It is read at this time by a clock that may have been set back since it was written: it has not happened later than now.
+    /// It is read at this time by a clock that may have been set back since it was written: it has
+    /// not happened later than now.
     pub(crate) fn set_seen_at(&mut self, now: Tick) {
         self.exit.finished_at = self.exit.finished_at.min(now);
         self.exit.started_at = self.exit.started_at.min(self.exit.finished_at);
@@ -389,8 +400,8 @@ pub enum RestartStage {
     Cycling {
         /// By when they must have ended.
         halt: Halt,
-        /// The starts that must end and be followed by a running one. None of a container that was asked for before it ever ended,
-        /// and did not run: any start of it will do.
+        /// The starts that must end and be followed by a running one. None of a container that was
+        /// asked for before it ever ended, and did not run: any start of it will do.
         targets: Targets,
     },
 }

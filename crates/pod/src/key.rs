@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId(pub u64);
 
-/// Names one start of one container in one sandbox of this pod. An event that carries another one than the current is late
-/// and changes nothing.
+/// Names one start of one container in one sandbox of this pod. An event that carries another one
+/// than the current is late and changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContainerKey {
     /// The sandbox it was made in.

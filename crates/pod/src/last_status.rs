@@ -1,5 +1,6 @@
-//! What the last status of a pod says of containers whose end nobody saw, as the kubelet's `TerminatePod` has it
-//! (`pkg/kubelet/status/status_manager.go`): they failed, so that nobody takes the pod for one that did its work.
+//! What the last status of a pod says of containers whose end nobody saw, as the kubelet's
+//! `TerminatePod` has it (`pkg/kubelet/status/status_manager.go`): they failed, so that nobody
+//! takes the pod for one that did its work.
 
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus,
@@ -8,8 +9,9 @@ use rekindle_types::ExitStatus;
 
 use crate::texts;
 
-/// The status of a pod of which nothing is left. Regular containers are spoken of when the pod was ever initialized, init containers
-/// up to the last one that was begun; of those before all others the first one says that the pod failed.
+/// The status of a pod of which nothing is left. Regular containers are spoken of when the pod was
+/// ever initialized, init containers up to the last one that was begun; of those before all others
+/// the first one says that the pod failed.
 pub(crate) fn concluded(mut status: PodStatus) -> PodStatus {
     if was_initialized(&status) {
         status.container_statuses.iter_mut().flatten().for_each(conclude);
@@ -21,7 +23,8 @@ pub(crate) fn concluded(mut status: PodStatus) -> PodStatus {
     status
 }
 
-/// As `hasPodInitialized` there: a regular container was begun at some time, or the last init container has done its part.
+/// As `hasPodInitialized` there: a regular container was begun at some time, or the last init
+/// container has done its part.
 fn was_initialized(status: &PodStatus) -> bool {
     let Some(last) = status.init_container_statuses.as_ref().and_then(|inits| inits.last()) else {
         return true;

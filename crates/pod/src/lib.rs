@@ -1,5 +1,6 @@
-//! The pod's lifecycle as a pure state machine: events go in, actions come out, and the time is an argument. No IO, no clock,
-//! no randomness, no async; the same events at the same ticks give the same actions.
+//! The pod's lifecycle as a pure state machine: events go in, actions come out, and the time is an
+//! argument. No IO, no clock, no randomness, no async; the same events at the same ticks give the
+//! same actions.
 //!
 //! ```text
 //!              Event                 ┌───────────┐  Action, in order
@@ -8,11 +9,13 @@
 //!                                    └───────────┘
 //! ```
 //!
-//! A pod whose containers are all gone and cleaned up asks for [`Action::Finish`] and is done. What must survive a crash of
-//! the agent goes out as [`Action::Persist`] before the actions that depend on it; [`PodCore::recover`] takes it in again.
-//! Even without it, a [`Snapshot`] of the runtime and the status in the API are enough to go on.
+//! A pod whose containers are all gone and cleaned up asks for [`Action::Finish`] and is done. What
+//! must survive a crash of the agent goes out as [`Action::Persist`] before the actions that depend
+//! on it; [`PodCore::recover`] takes it in again. Even without it, a [`Snapshot`] of the runtime
+//! and the status in the API are enough to go on.
 //!
-//! The behaviour is the kubelet's (1.36/1.37) unless a module says otherwise and why. Where to find what:
+//! The behaviour is the kubelet's (1.36/1.37) unless a module says otherwise and why. Where to find
+//! what:
 //!
 //! | subject | module |
 //! |---|---|

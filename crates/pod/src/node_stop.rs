@@ -1,10 +1,13 @@
-//! A pod whose node stops, and that comes back with it: its containers end, and the pod is not over.
+//! A pod whose node stops, and that comes back with it: its containers end, and the pod is not
+//! over.
 //!
-//! The journal stays as it was, for the next agent to go on from, but for what ran and how the containers ended: no sandbox is left to
-//! tell of that, and no status was written.
-//! What a container says by its exit code when its node asked it to end says nothing of its work: none counts as done for it.
+//! The journal stays as it was, for the next agent to go on from, but for what ran and how the
+//! containers ended: no sandbox is left to tell of that, and no status was written. What a
+//! container says by its exit code when its node asked it to end says nothing of its work: none
+//! counts as done for it.
 //!
-//! An agent that is killed meanwhile leaves a journal that says so, and the next one finds this out about the start that was in progress:
+//! An agent that is killed meanwhile leaves a journal that says so, and the next one finds this out
+//! about the start that was in progress:
 //!
 //! | the runtime says of it | |
 //! |---|---|
@@ -21,13 +24,15 @@ use crate::journal::{ContainerRecord, Journal, NodeStop, Standing};
 use crate::texts;
 
 impl PodCore {
-    /// Ends the containers within this time. It may be told while the pod ends for another reason, which stays.
+    /// Ends the containers within this time. It may be told while the pod ends for another reason,
+    /// which stays.
     pub(crate) fn node_stops(&mut self, grace: TickDuration) {
         if self.left_with_node.is_none() {
             let mut left = self.journal();
             let begun = left.containers.values().any(|record| record.standing != Standing::Due);
             if !begun && (self.sandbox.may_stand() || self.sandbox.is_in_flight()) {
-                // it goes, and its number with it; the next agent gives out another for what has begun only
+                // it goes, and its number with it; the next agent gives out another for what has
+                // begun only
                 left.sandbox = left.sandbox.next();
             }
             self.left_with_node = Some(Box::new(left));
@@ -53,14 +58,16 @@ impl PodCore {
 }
 
 impl Container {
-    /// Adds that the start that is recorded was made: it may have been on its way when the node began to stop.
+    /// Adds that the start that is recorded was made: it may have been on its way when the node
+    /// began to stop.
     fn note_start_with_node(&self, record: &mut ContainerRecord) {
         if let Some(health) = self.health().filter(|_| self.number == record.number) {
             record.health = Some(health.record_of_start(self.number, &self.definition));
         }
     }
 
-    /// Adds its end, when the start that is recorded has ended since, in a pod that goes on with its node or was ending already.
+    /// Adds its end, when the start that is recorded has ended since, in a pod that goes on with
+    /// its node or was ending already.
     fn note_end_with_node(&self, record: &mut ContainerRecord, goes_on: bool) {
         let Some(last) = self.last.as_ref().filter(|last| last.attempt == record.number) else {
             return;
@@ -83,8 +90,9 @@ impl Container {
         standing
     }
 
-    /// Its message says that it ended when its node was stopped: its exit code is its answer to that. Where nothing follows a good end,
-    /// it is not told whether the work was done, and the end counts as a failure.
+    /// Its message says that it ended when its node was stopped: its exit code is its answer to
+    /// that. Where nothing follows a good end, it is not told whether the work was done, and the
+    /// end counts as a failure.
     pub(crate) fn tell_of_node_stop(&self, exit: &mut Exit) {
         match (self.definition.role, exit.status) {
             (Role::Ephemeral, _)

@@ -35,7 +35,8 @@ enum Way {
     HeldUp,
 }
 
-/// Actions on their way to the driver. Those of one event form a batch, so that the journal can go in front of them.
+/// Actions on their way to the driver. Those of one event form a batch, so that the journal can go
+/// in front of them.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     way: Way,

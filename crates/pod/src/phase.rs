@@ -1,11 +1,13 @@
 //! `status.phase`, in the kubelet's order (`getPhase`).
 //!
-//! Where the kubelet has to guess from policy and states whether a container will be started again, the core knows. A pod that
-//! ends, deleted or not, is Succeeded when all its containers ended with code 0 and Failed when one did not, whatever its
-//! policy says: since 1.27 `getPhase` in `pkg/kubelet/kubelet_pods.go` looks at the ends alone once the pod is terminal.
+//! Where the kubelet has to guess from policy and states whether a container will be started again,
+//! the core knows. A pod that ends, deleted or not, is Succeeded when all its containers ended with
+//! code 0 and Failed when one did not, whatever its policy says: since 1.27 `getPhase` in
+//! `pkg/kubelet/kubelet_pods.go` looks at the ends alone once the pod is terminal.
 //!
-//! A final phase frees what the pod held and has its controller replace it, so it waits until no container can run any more
-//! (`mergePodStatus` in `pkg/kubelet/status/status_manager.go`), and a pod that is over always has one (`TerminatePod`, there).
+//! A final phase frees what the pod held and has its controller replace it, so it waits until no
+//! container can run any more (`mergePodStatus` in `pkg/kubelet/status/status_manager.go`), and a
+//! pod that is over always has one (`TerminatePod`, there).
 
 use crate::blueprint::Role;
 use crate::container::{Container, State};

@@ -1,12 +1,13 @@
-//! One probe of one running container: when it is due, and what its verdicts add up to. The rules are the kubelet's
-//! (`pkg/kubelet/prober/worker.go`).
+//! One probe of one running container: when it is due, and what its verdicts add up to. The rules
+//! are the kubelet's (`pkg/kubelet/prober/worker.go`).
 //!
 //! ```text
 //!             due                 verdict
 //!  Waiting ───────► InFlight ──────────────► Waiting (the next tick of its period)
 //! ```
-//! Ticks stand at a fixed distance from the first one, however long an execution takes. One that was missed meanwhile is made
-//! up for at once, further ones are dropped, as with a ticker of Go. So at most one execution of a probe is under way.
+//! Ticks stand at a fixed distance from the first one, however long an execution takes. One that
+//! was missed meanwhile is made up for at once, further ones are dropped, as with a ticker of Go.
+//! So at most one execution of a probe is under way.
 
 use k8s_openapi::api::core::v1::Probe;
 use rekindle_types::{Tick, TickDuration};
@@ -95,8 +96,8 @@ impl Prober {
         Self { tick, in_flight: None, run: None }
     }
 
-    /// Its ticks began long ago, in the time of another agent: the next one from now on. So that the probes of a node keep
-    /// the distances that they had.
+    /// Its ticks began long ago, in the time of another agent: the next one from now on. So that
+    /// the probes of a node keep the distances that they had.
     pub(crate) fn resuming(first: Tick, period: TickDuration, now: Tick) -> Self {
         let passed = now.since(first).as_micros().div_ceil(period.as_micros().max(1));
         Self::starting_at(first + period.saturating_mul(passed))

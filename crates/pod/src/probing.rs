@@ -6,8 +6,9 @@
 //! | readiness | ready | not ready |
 //! | liveness | | as startup |
 //!
-//! Startup and liveness end when the container or the pod begins to end, readiness goes on until the process is gone. An
-//! execution that comes to no verdict is told in an event and counts for nothing.
+//! Startup and liveness end when the container or the pod begins to end, readiness goes on until
+//! the process is gone. An execution that comes to no verdict is told in an event and counts for
+//! nothing.
 
 use crate::action::{Action, ProbeKind};
 use crate::blueprint::Role;
@@ -164,7 +165,8 @@ impl PodCore {
         self.begin_stop(place, kill_at, stop);
     }
 
-    /// A sidecar that is started, for the first time in its round, lets the containers after it start.
+    /// A sidecar that is started, for the first time in its round, lets the containers after it
+    /// start.
     pub(crate) fn open_gate(&mut self, place: usize) {
         let container = &mut self.containers[place];
         let started = container.health().is_some_and(Health::is_started);

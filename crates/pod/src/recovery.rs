@@ -1,4 +1,5 @@
-//! An agent that starts again, or is unsure: what stands in the runtime, the journal and the API's status are put together.
+//! An agent that starts again, or is unsure: what stands in the runtime, the journal and the API's
+//! status are put together.
 //!
 //! | of | counts |
 //! |---|---|
@@ -8,13 +9,15 @@
 //! | how containers ended | the runtime for the newest start, else the journal, else the status |
 //! | backoff, restarts, the end of the pod | the journal; without it a crash series begins anew |
 //!
-//! A start of which neither journal nor status tells is in the runtime's records, also when its sandbox has died since: it counts, with the
-//! end that is written there or none that is known. Only a power cut can take the records of the last moment with it; that start is made
-//! again under the same number, as nothing on the machine tells it from one that was never made. To know it, each start would have to
-//! wait for a write that is on the disk.
+//! A start of which neither journal nor status tells is in the runtime's records, also when its
+//! sandbox has died since: it counts, with the end that is written there or none that is known.
+//! Only a power cut can take the records of the last moment with it; that start is made again under
+//! the same number, as nothing on the machine tells it from one that was never made. To know it,
+//! each start would have to wait for a write that is on the disk.
 //!
-//! A container that runs is adopted as it is: an agent that starts again restarts nothing. One that was created and not started is
-//! started, not taken for dead. If the sandbox is gone and anything ran in it, it is replaced as if it had just died.
+//! A container that runs is adopted as it is: an agent that starts again restarts nothing. One that
+//! was created and not started is started, not taken for dead. If the sandbox is gone and anything
+//! ran in it, it is replaced as if it had just died.
 
 use k8s_openapi::api::core::v1::{
     ContainerStateRunning, ContainerStateTerminated, ContainerStatus,
@@ -77,8 +80,9 @@ struct Told {
 }
 
 impl PodCore {
-    /// What waited in a round that a new sandbox began goes on waiting, as `begin_round_in_new_sandbox` has it. A restart that is
-    /// carried out has begun another kind of round: what it let go, or holds as a whole, is not held here.
+    /// What waited in a round that a new sandbox began goes on waiting, as
+    /// `begin_round_in_new_sandbox` has it. A restart that is carried out has begun another kind of
+    /// round: what it let go, or holds as a whole, is not held here.
     pub(crate) fn hold_what_was_due(&mut self) {
         let round = self.restart.as_ref().map(|restart| (&restart.stage, &restart.cause));
         let may_be_let_go = match round {
@@ -190,8 +194,9 @@ impl PodCore {
         }
     }
 
-    /// What the status says counts where the journal knows less: ends that it missed, and the number at least. Such an end is
-    /// followed as if it came now, with the restart that the journal knows of: it may be the very end that was asked for.
+    /// What the status says counts where the journal knows less: ends that it missed, and the
+    /// number at least. Such an end is followed as if it came now, with the restart that the
+    /// journal knows of: it may be the very end that was asked for.
     fn take_told(&mut self, place: usize, told: &Told) {
         let known = self.containers[place].last.as_ref().map(|last| last.attempt);
         if let Some(end) = told.ended.as_ref().filter(|end| known.is_none_or(|n| n < end.attempt)) {
@@ -227,7 +232,8 @@ impl PodCore {
         let container = &mut self.containers[place];
         let made = found.seen.made.clone();
         match &found.seen.state {
-            // The same start is asked for again, which finds it; in a sandbox that was given up it is torn down with that.
+            // The same start is asked for again, which finds it; in a sandbox that was given up it
+            // is torn down with that.
             ContainerSeenState::Created => container.stopped_with_node = None,
             ContainerSeenState::Running { started_at, notice } => {
                 container.outlives_node_stop(*notice);
@@ -345,7 +351,8 @@ impl PodCore {
         }
     }
 
-    /// A later snapshot: what went unnoticed is taken in. What an action in flight will tell is left to its answer.
+    /// A later snapshot: what went unnoticed is taken in. What an action in flight will tell is
+    /// left to its answer.
     pub(crate) fn compare_with(&mut self, snapshot: &Snapshot) {
         let current = snapshot.sandboxes.iter().find(|s| s.attempt == self.sandbox.attempt);
         let ready = current.is_some_and(|s| s.state == SandboxSeenState::Ready);
@@ -423,8 +430,8 @@ impl Container {
         ran || self.started_at_most_once()
     }
 
-    /// How a container does that an earlier agent started: the journal and the status say how far it was, and the status is
-    /// newer as to readiness.
+    /// How a container does that an earlier agent started: the journal and the status say how far
+    /// it was, and the status is newer as to readiness.
     fn adopted_health(
         &mut self,
         started_at: Tick,

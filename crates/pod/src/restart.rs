@@ -4,24 +4,29 @@
 //!  Containers, Pod:  Stopping ── all have ended ──► Starting ── all run again ──► Succeeded
 //!  Container:        Cycling ── each target ended and a later start of it runs ──► Succeeded
 //! ```
-//! - **Pod** gives the sandbox up, has emptyDir made new if it is named, and sets the next sandbox up; the old one is torn down
-//!   later (see `sandbox`). Init containers run again, then all regular ones, completed ones too. UID, name and persistent
-//!   volumes stay.
-//! - **Containers** does the same in the sandbox that stands (KEP-5532: condition AllContainersRestarting, grace at least 2 s).
-//! - **Container** ends each running container by itself and starts it again, and lets waiting ones start now. A request may name
-//!   one, a container or a sidecar: nothing else of the pod is touched then. It has succeeded when a start of it runs that is not
-//!   the one that ran when it was asked for, also when it was waiting then, or had not had its turn.
+//! - **Pod** gives the sandbox up, has emptyDir made new if it is named, and sets the next sandbox
+//!   up; the old one is torn down later (see `sandbox`). Init containers run again, then all
+//!   regular ones, completed ones too. UID, name and persistent volumes stay.
+//! - **Containers** does the same in the sandbox that stands (KEP-5532: condition
+//!   AllContainersRestarting, grace at least 2 s).
+//! - **Container** ends each running container by itself and starts it again, and lets waiting ones
+//!   start now. A request may name one, a container or a sidecar: nothing else of the pod is
+//!   touched then. It has succeeded when a start of it runs that is not the one that ran when it
+//!   was asked for, also when it was waiting then, or had not had its turn.
 //!
-//! Backoff: after rungs Pod and Containers that a person asked for, every container begins a new series, so the first crash is restarted
-//! at once and the next ones wait 10, 20 … s as in a new pod. After those of a ladder the series goes on ([`Series`]). Rung Container skips
-//! the current delay and leaves the series as it is. This cannot become an unthrottled loop by itself: the core restarts only on
-//! request, a request is carried out once (its id is in the journal), and who makes requests without end, the ladder, has a
-//! window, attempts and a budget for it.
+//! Backoff: after rungs Pod and Containers that a person asked for, every container begins a new
+//! series, so the first crash is restarted at once and the next ones wait 10, 20 … s as in a new
+//! pod. After those of a ladder the series goes on ([`Series`]). Rung Container skips the current
+//! delay and leaves the series as it is. This cannot become an unthrottled loop by itself: the core
+//! restarts only on request, a request is carried out once (its id is in the journal), and who
+//! makes requests without end, the ladder, has a window, attempts and a budget for it.
 //!
-//! One restart at a time: a request that comes while another one still stops containers is refused, naming it. When the other
-//! one waits for containers to run, which a broken pod never does, the new request takes its place. So it is with one of rung Container
-//! while it still stops containers. A request that names another one takes them over until they have ended, so that they are started
-//! again whatever becomes of the agent. What has lost its place succeeds when what it asked for is so ([`crate::superseded`]).
+//! One restart at a time: a request that comes while another one still stops containers is refused,
+//! naming it. When the other one waits for containers to run, which a broken pod never does, the
+//! new request takes its place. So it is with one of rung Container while it still stops
+//! containers. A request that names another one takes them over until they have ended, so that they
+//! are started again whatever becomes of the agent. What has lost its place succeeds when what it
+//! asked for is so ([`crate::superseded`]).
 
 use rekindle_types::v1alpha1::{
     PodRestartPhase, Refresh, Rung, has_run_to_its_end, not_restartable,
@@ -160,7 +165,8 @@ impl PodCore {
         self.containers.iter().find(|container| container.definition.name == *name)
     }
 
-    /// The containers that the restart in progress stops, as far as a request that names one would lose sight of them.
+    /// The containers that the restart in progress stops, as far as a request that names one would
+    /// lose sight of them.
     fn still_stopping(&self, request: &RestartRequest) -> Targets {
         let stage = self.restart.as_ref().map(|restart| &restart.stage);
         let (Some(RestartStage::Cycling { targets, .. }), Some(_)) = (stage, &request.container)
@@ -215,7 +221,8 @@ impl PodCore {
         targets
     }
 
-    /// The start of one container that its restart replaces: the one that runs, else the last one. If it waits, it is let go at once.
+    /// The start of one container that its restart replaces: the one that runs, else the last one.
+    /// If it waits, it is let go at once.
     fn cycle_target(&mut self, name: &ContainerName) -> Targets {
         self.let_go_of_pulls(Some(name));
         let named = self.containers.iter_mut().filter(|c| c.definition.name == *name);
@@ -327,7 +334,8 @@ impl PodCore {
             if container.is_running() {
                 self.begin_stop(place, kill_at, StopReason::RestartAsked);
             } else if container.ended_with(*target) && container.is_held_by_backoff() {
-                // An agent that was killed since holds it for a crash that was none. What failed since keeps its delay.
+                // An agent that was killed since holds it for a crash that was none. What failed
+                // since keeps its delay.
                 self.containers[place].release();
             }
         }
@@ -366,7 +374,8 @@ impl PodCore {
         self.outbox.note(Action::ReportRestart { id, phase, message, at });
     }
 
-    /// A request is over. It is remembered how, so that the same request, told again, is told so again.
+    /// A request is over. It is remembered how, so that the same request, told again, is told so
+    /// again.
     pub(crate) fn conclude_request(&mut self, id: String, phase: PodRestartPhase, message: String) {
         self.report(id.clone(), phase, message.clone(), self.now);
         if self.recent_restarts.len() == RECENT_RESTARTS {

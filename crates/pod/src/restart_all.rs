@@ -1,8 +1,8 @@
-//! Restarts of all containers that a restart rule brings about (KEP-5532), in the states that `restart` draws for rung
-//! Containers.
+//! Restarts of all containers that a restart rule brings about (KEP-5532), in the states that
+//! `restart` draws for rung Containers.
 //!
-//! Upstream has no pause between them. Here the container whose end matched the rule keeps its backoff, 0, 10, 20 … s, and
-//! the whole round waits for it: nothing of a pod runs half.
+//! Upstream has no pause between them. Here the container whose end matched the rule keeps its
+//! backoff, 0, 10, 20 … s, and the whole round waits for it: nothing of a pod runs half.
 
 use rekindle_types::ContainerName;
 
@@ -14,8 +14,8 @@ use crate::restart::CONTAINERS_GRACE_MIN;
 use crate::texts;
 
 impl PodCore {
-    /// A container ended as one of its rules answers with a restart of all: in the same sandbox, without preStop, and with the
-    /// least grace (KEP-5532).
+    /// A container ended as one of its rules answers with a restart of all: in the same sandbox,
+    /// without preStop, and with the least grace (KEP-5532).
     pub(crate) fn restart_by_rule(&mut self, place: usize) {
         let container = self.containers[place].definition.name.clone();
         self.supersede(&format!("a restart rule of container {container}"));
@@ -27,8 +27,8 @@ impl PodCore {
         });
     }
 
-    /// Nothing of the new round starts before the container that brought it about may: upstream has no such delay, and a
-    /// container that always ends so would restart its pod without a pause.
+    /// Nothing of the new round starts before the container that brought it about may: upstream has
+    /// no such delay, and a container that always ends so would restart its pod without a pause.
     pub(crate) fn hold_round(&mut self, trigger: &ContainerName) {
         let Some(cause) = self.containers.iter().find(|c| c.definition.name == *trigger) else {
             return;

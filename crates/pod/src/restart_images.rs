@@ -1,12 +1,14 @@
-//! Images that a restart on request needs: they are made sure of before anything that runs is ended.
+//! Images that a restart on request needs: they are made sure of before anything that runs is
+//! ended.
 //!
 //! ```text
 //!  a request comes ─► images_before_restart ── all are here ──────► RestartRequested
 //!                                           └─ one cannot be had ─► RestartImpossible: the request fails, and all runs on
 //! ```
-//! A start looks for its image again when it is asked for always, or was removed by force. Were that known only after the end
-//! of what ran, a restart that is meant to help would take a healthy pod down. Where nothing runs there is nothing to lose, and
-//! the containers themselves show what is the matter with their images.
+//! A start looks for its image again when it is asked for always, or was removed by force. Were
+//! that known only after the end of what ran, a restart that is meant to help would take a healthy
+//! pod down. Where nothing runs there is nothing to lose, and the containers themselves show what
+//! is the matter with their images.
 
 use rekindle_types::ContainerName;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
@@ -28,8 +30,9 @@ pub struct NeededImage {
 }
 
 impl PodCore {
-    /// What the driver makes sure of before it hands this request in: each image once, in the order of the containers. Nothing
-    /// for a request that ends no container that runs, that is refused anyway, or that was taken up already.
+    /// What the driver makes sure of before it hands this request in: each image once, in the order
+    /// of the containers. Nothing for a request that ends no container that runs, that is refused
+    /// anyway, or that was taken up already.
     pub fn images_before_restart(&self, request: &RestartRequest) -> Vec<NeededImage> {
         if !self.is_active() || self.knows_restart(&request.id) || self.refusal(request).is_some() {
             return Vec::new();
@@ -62,7 +65,8 @@ impl PodCore {
         needed
     }
 
-    /// The driver could not make sure of an image. What has changed since the request came is looked at anew.
+    /// The driver could not make sure of an image. What has changed since the request came is
+    /// looked at anew.
     pub(crate) fn restart_impossible(&mut self, request: RestartRequest, problem: &str) {
         if self.repeat_report(&request.id) {
             return;

@@ -1,11 +1,13 @@
-//! What a node has given to its pods, and what it can still give (`pkg/kubelet/allocation`): one for all pods of a node.
+//! What a node has given to its pods, and what it can still give (`pkg/kubelet/allocation`): one
+//! for all pods of a node.
 //!
-//! A pod counts with what it was granted. A request is granted, or deferred until there is room, or refused for ever. Whenever
-//! something becomes free, deferred requests are looked at again: first those that ask for no more than they have, then by
-//! priority, then Guaranteed pods, then those that have waited longest. One that does not fit keeps none behind it waiting.
+//! A pod counts with what it was granted. A request is granted, or deferred until there is room, or
+//! refused for ever. Whenever something becomes free, deferred requests are looked at again: first
+//! those that ask for no more than they have, then by priority, then Guaranteed pods, then those
+//! that have waited longest. One that does not fit keeps none behind it waiting.
 //!
-//! Until it is known what every pod of the node was granted, nothing is decided: an agent that starts again must not give away what
-//! a pod has that it has not heard of yet.
+//! Until it is known what every pod of the node was granted, nothing is decided: an agent that
+//! starts again must not give away what a pod has that it has not heard of yet.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +115,8 @@ impl Room {
         self.decide()
     }
 
-    /// What a pod was granted before, or has when it is new here: it counts, whether there is room or not.
+    /// What a pod was granted before, or has when it is new here: it counts, whether there is room
+    /// or not.
     pub fn hold(&mut self, pod: PodUid, granted: Amounts, rank: Rank) -> Vec<Notice> {
         self.pods.insert(pod, Holding { granted: Some(granted), rank, pending: None });
         self.decide()

@@ -7,13 +7,15 @@
 //!    │                                                    ▼                            ▼
 //!    └── the next attempt ◄─────────────────────── given up: an OldSandbox, torn down
 //! ```
-//! As in the kubelet, a sandbox that died is replaced unless nothing is left to be started in it (event `SandboxChanged`); UID and
-//! volumes stay, init containers run again. Two deviations: a failed setup is tried again after 1 s doubling to 10 s, and a pod
-//! with restartPolicy Never whose init containers ran while no regular container did goes on in a new sandbox; the kubelet
-//! leaves it Pending for ever.
+//! As in the kubelet, a sandbox that died is replaced unless nothing is left to be started in it
+//! (event `SandboxChanged`); UID and volumes stay, init containers run again. Two deviations: a
+//! failed setup is tried again after 1 s doubling to 10 s, and a pod with restartPolicy Never whose
+//! init containers ran while no regular container did goes on in a new sandbox; the kubelet leaves
+//! it Pending for ever.
 //!
-//! Deleting a network is slow (20 ms of the 27 ms of a whole-pod restart), so an old sandbox whose containers have surely ended
-//! is torn down when nothing is on its way to run. One that may still hold a process goes first.
+//! Deleting a network is slow (20 ms of the 27 ms of a whole-pod restart), so an old sandbox whose
+//! containers have surely ended is torn down when nothing is on its way to run. One that may still
+//! hold a process goes first.
 
 use std::net::IpAddr;
 
@@ -113,7 +115,8 @@ impl Sandbox {
         }
     }
 
-    /// Whether something of it may be in the runtime: also of a setup that failed nobody knows how far it came.
+    /// Whether something of it may be in the runtime: also of a setup that failed nobody knows how
+    /// far it came.
     pub(crate) fn may_stand(&self) -> bool {
         match &self.state {
             SandboxState::Ready | SandboxState::Dead { .. } => true,
@@ -154,8 +157,8 @@ impl PodCore {
         }
     }
 
-    /// An attempt in which a container has ended is never set up again; it may be asked for when an agent starts on a
-    /// machine that lost everything.
+    /// An attempt in which a container has ended is never set up again; it may be asked for when an
+    /// agent starts on a machine that lost everything.
     fn attempt_was_used(&self) -> bool {
         let mut ends = self.containers.iter().filter_map(|container| container.last.as_ref());
         ends.any(|last| last.sandbox == self.sandbox.attempt)
@@ -188,7 +191,8 @@ impl PodCore {
         self.status_changed = true;
     }
 
-    /// The current sandbox went by itself: its containers get the pod's grace, then all of it is replaced.
+    /// The current sandbox went by itself: its containers get the pod's grace, then all of it is
+    /// replaced.
     pub(crate) fn sandbox_died(&mut self, attempt: SandboxAttempt) {
         if attempt != self.sandbox.attempt || !self.sandbox.is_ready() {
             return;
@@ -196,7 +200,8 @@ impl PodCore {
         let halt = Halt::with_signal(self.now, self.blueprint.grace);
         self.sandbox.state = SandboxState::Dead { halt };
         self.status_changed = true;
-        // Its ends may go unseen now: who was signalled before is signalled again, and taken for gone if that fails.
+        // Its ends may go unseen now: who was signalled before is signalled again, and taken for
+        // gone if that fails.
         for container in &mut self.containers {
             if let State::Running { stop: Some(stop), .. } = &mut container.state {
                 match stop.step {
@@ -213,8 +218,8 @@ impl PodCore {
         }
     }
 
-    /// Replaces a dead sandbox once its containers have ended. Whether something is left to be started in a new one was
-    /// asked before: a pod without is ending by then.
+    /// Replaces a dead sandbox once its containers have ended. Whether something is left to be
+    /// started in a new one was asked before: a pod without is ending by then.
     pub(crate) fn drive_dead_sandbox(&mut self) {
         match self.sandbox.state {
             SandboxState::Dead { .. } if self.nothing_lives() => {}
@@ -225,7 +230,8 @@ impl PodCore {
         self.begin_round(Round::NewSandbox);
     }
 
-    /// The current sandbox is not the current one any more. The next one gets its number where the reason is known.
+    /// The current sandbox is not the current one any more. The next one gets its number where the
+    /// reason is known.
     pub(crate) fn give_up_sandbox(&mut self, remains: Remains) {
         if self.sandbox.may_stand() {
             let attempt = self.sandbox.attempt;
@@ -238,7 +244,8 @@ impl PodCore {
         self.moved = true;
     }
 
-    /// A process of a dead sandbox that does not obey is taken for gone: the teardown ends it if it is not.
+    /// A process of a dead sandbox that does not obey is taken for gone: the teardown ends it if it
+    /// is not.
     pub(crate) fn take_for_gone_in_dead_sandbox(&mut self, place: usize) -> bool {
         let dead = match self.sandbox.state {
             SandboxState::Dead { .. } => true,
@@ -250,7 +257,8 @@ impl PodCore {
         dead
     }
 
-    /// Tears old sandboxes down: at once those that may hold a process, the others when nothing is on its way to run.
+    /// Tears old sandboxes down: at once those that may hold a process, the others when nothing is
+    /// on its way to run.
     pub(crate) fn drive_teardown(&mut self) {
         let idle = self.is_ending()
             || (self.sandbox.is_ready()
@@ -268,7 +276,8 @@ impl PodCore {
         }
     }
 
-    /// A setup failed that takes nothing over from the sandbox before: what that one holds may be the reason.
+    /// A setup failed that takes nothing over from the sandbox before: what that one holds may be
+    /// the reason.
     fn old_network_is_in_the_way(&self) -> bool {
         let failed = match &self.sandbox.state {
             SandboxState::Absent(task) => task.has_failed(),
@@ -302,7 +311,8 @@ impl PodCore {
         }
     }
 
-    /// Whether a container that lives now would be started again if it were ended, or one still has to be started.
+    /// Whether a container that lives now would be started again if it were ended, or one still has
+    /// to be started.
     fn something_would_run_again(&self) -> bool {
         let lasting = self.containers.iter().filter(|c| c.definition.role != Role::Ephemeral);
         { lasting }.any(|container| match &container.state {

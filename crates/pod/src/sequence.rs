@@ -1,10 +1,11 @@
-//! Whose turn it is: init containers and sidecars one after the other in the order of the spec, then all regular ones.
-//! Ephemeral ones wait for nobody.
+//! Whose turn it is: init containers and sidecars one after the other in the order of the spec,
+//! then all regular ones. Ephemeral ones wait for nobody.
 //!
-//! An init container lets the next one start when it has succeeded, a sidecar when it has been started, hook and startup probe
-//! included. A sidecar that crashes later restarts by itself and keeps nobody waiting [KEP-753]. A regular container with a
-//! postStart hook keeps the regular ones after it from their first start until the hook has ended, as in the kubelet, which
-//! runs it before it looks at the next container; other than there, a restart does not wait for it.
+//! An init container lets the next one start when it has succeeded, a sidecar when it has been
+//! started, hook and startup probe included. A sidecar that crashes later restarts by itself and
+//! keeps nobody waiting [KEP-753]. A regular container with a postStart hook keeps the regular ones
+//! after it from their first start until the hook has ended, as in the kubelet, which runs it
+//! before it looks at the next container; other than there, a restart does not wait for it.
 
 use crate::blueprint::Role;
 use crate::container::Container;

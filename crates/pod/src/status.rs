@@ -1,8 +1,9 @@
 //! `status` as the API shows it, built anew when something changed and written only if it differs.
 //!
-//! What a waiting container shows follows the kubelet: a reason that was given stays until it runs; between a crash and a restart
-//! that comes at once, the end is shown; before the first start of a round, ContainerCreating, or PodInitializing in a pod with
-//! init containers. `started` and `ready` are what `health` says.
+//! What a waiting container shows follows the kubelet: a reason that was given stays until it runs;
+//! between a crash and a restart that comes at once, the end is shown; before the first start of a
+//! round, ContainerCreating, or PodInitializing in a pod with init containers. `started` and
+//! `ready` are what `health` says.
 
 use std::net::IpAddr;
 
@@ -109,8 +110,8 @@ impl PodCore {
         }
     }
 
-    /// True when its node refused the pod, or when it was over before anything of it was begun: an agent that is started again learns of
-    /// a pod that was refused only that it is over.
+    /// True when its node refused the pod, or when it was over before anything of it was begun: an
+    /// agent that is started again learns of a pod that was refused only that it is over.
     fn was_never_taken_up(&self) -> bool {
         let (Lifecycle::Ending(ending) | Lifecycle::Finished(ending)) = &self.lifecycle else {
             return false;
@@ -185,8 +186,8 @@ impl PodCore {
         Some(list).filter(|list| !list.is_empty())
     }
 
-    /// The mounts of a container that was made, as its spec has them. A read-only mount tells how far that reaches: the
-    /// runtimes here can always do what `IfPossible` wishes.
+    /// The mounts of a container that was made, as its spec has them. A read-only mount tells how
+    /// far that reaches: the runtimes here can always do what `IfPossible` wishes.
     fn mounts_of(&self, name: &str) -> Option<Vec<VolumeMountStatus>> {
         let spec = self.pod.spec.as_ref()?;
         let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());

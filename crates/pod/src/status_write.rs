@@ -1,7 +1,8 @@
 //! How a status is written to the API: a merge patch of everything that the node owns in it.
 //!
-//! The patch is conditional on the resourceVersion that was seen last, because it carries the whole list of conditions: one
-//! that somebody else owns (DisruptionTarget, a readiness gate) is taken over from the object as seen.
+//! The patch is conditional on the resourceVersion that was seen last, because it carries the whole
+//! list of conditions: one that somebody else owns (DisruptionTarget, a readiness gate) is taken
+//! over from the object as seen.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ pub struct StatusWrite {
     foreign: Vec<PodCondition>,
 }
 
-/// The merge patch for the subresource `status` of a pod. It is written as it stands here: a tree of it in between would cost more
-/// than all that the core does for a restart.
+/// The merge patch for the subresource `status` of a pod. It is written as it stands here: a tree
+/// of it in between would cost more than all that the core does for a restart.
 #[derive(Clone, Debug, Serialize)]
 pub struct StatusPatch<'a> {
     metadata: Metadata<'a>,
@@ -55,8 +56,8 @@ impl StatusWrite {
         }
     }
 
-    /// The object was seen in the API. True when that is news: it is neither the version that is known nor surely an older one
-    /// (resource versions are comparable as numbers, KEP-5504).
+    /// The object was seen in the API. True when that is news: it is neither the version that is
+    /// known nor surely an older one (resource versions are comparable as numbers, KEP-5504).
     pub fn see(&mut self, pod: &Pod) -> bool {
         let (version, known) = (&pod.metadata.resource_version, &self.resource_version);
         if version == known || is_older(version.as_deref(), known.as_deref()) {
@@ -77,7 +78,8 @@ impl StatusWrite {
         }
     }
 
-    /// The status with the conditions that somebody else owns, and with a list of conditions whatever is in it.
+    /// The status with the conditions that somebody else owns, and with a list of conditions
+    /// whatever is in it.
     fn with_foreign<'a>(&self, status: &'a PodStatus) -> Cow<'a, PodStatus> {
         let is_written = |seen: &PodCondition| {
             status.conditions.iter().flatten().any(|own| own.type_ == seen.type_)

@@ -1,7 +1,9 @@
-//! Requests whose place another restart took before they were done: a later request, or a restart rule.
+//! Requests whose place another restart took before they were done: a later request, or a restart
+//! rule.
 //!
-//! What takes the place of a request never leaves out what that one had begun, so each of them still gets what it asked for, by another's
-//! hand. It stays Running until that is so and has Succeeded then; it ends with the pod, if that comes first.
+//! What takes the place of a request never leaves out what that one had begun, so each of them
+//! still gets what it asked for, by another's hand. It stays Running until that is so and has
+//! Succeeded then; it ends with the pod, if that comes first.
 
 use rekindle_types::v1alpha1::PodRestartPhase;
 

@@ -1,7 +1,8 @@
 //! The end of containers that an earlier agent began, or was about to begin, when it died.
 //!
-//! Its deadline is in the journal before the first signal is sent; who was signalled the runtime knows, for as long as the process lives.
-//! So no write stands before a signal, and yet nobody is killed without notice:
+//! Its deadline is in the journal before the first signal is sent; who was signalled the runtime
+//! knows, for as long as the process lives. So no write stands before a signal, and yet nobody is
+//! killed without notice:
 //!
 //! | of the newest start the runtime says | |
 //! |---|---|
@@ -77,7 +78,8 @@ impl PodCore {
         }
     }
 
-    /// It was being ended because something of it failed: so it is now. With notice it keeps its time, else it has its whole grace.
+    /// It was being ended because something of it failed: so it is now. With notice it keeps its
+    /// time, else it has its whole grace.
     pub(crate) fn take_up_failure(&mut self, place: usize, notice: Notice) {
         let (now, grace) = (self.now, self.blueprint.grace);
         let container = &mut self.containers[place];

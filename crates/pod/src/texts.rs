@@ -11,9 +11,11 @@ use crate::container::{Complaint, Container, StopReason};
 use crate::event::{Eviction, EvictionCause, RestartRequest};
 use crate::journal::RestartCause;
 
-/// `state.terminated.message` of a container that ran, and vanished (`pkg/kubelet/kubelet_pods.go`).
+/// `state.terminated.message` of a container that ran, and vanished
+/// (`pkg/kubelet/kubelet_pods.go`).
 pub(crate) const VANISHED: &str = "The container could not be located when the pod was deleted.  The container used to be Running";
-/// The same of one that nobody saw run before its pod was over (`pkg/kubelet/status/status_manager.go`).
+/// The same of one that nobody saw run before its pod was over
+/// (`pkg/kubelet/status/status_manager.go`).
 pub(crate) const NEVER_LOCATED: &str =
     "The container could not be located when the pod was terminated";
 /// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
@@ -52,7 +54,8 @@ fn of_container(
     PodEvent { severity, reason, message, field_path }
 }
 
-/// `state.terminated.message` of a container that ended when its node was stopped, with what it said itself.
+/// `state.terminated.message` of a container that ended when its node was stopped, with what it
+/// said itself.
 pub(crate) fn ended_with_node(code: i32, own: &str) -> String {
     match (NodeStopEnd { code }, own) {
         (end, "") => end.to_string(),
@@ -70,7 +73,8 @@ pub fn failed_mount(message: &str) -> PodEvent {
     of_pod(Severity::Warning, event::FAILED_MOUNT, message.to_owned())
 }
 
-/// Of a container that lives on while processes of it were killed for lack of memory. The same words each time: repeats are counted.
+/// Of a container that lives on while processes of it were killed for lack of memory. The same
+/// words each time: repeats are counted.
 pub fn oom_killing(pod: &Pod, container: &ContainerName) -> PodEvent {
     let spec = pod.spec.as_ref();
     let mut init = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());

@@ -1,5 +1,5 @@
-//! The deadlines of a pod. There is no timer to be set or cancelled: each deadline is a field of the state that it belongs
-//! to, this table lists them, and `step` acts on those that have passed.
+//! The deadlines of a pod. There is no timer to be set or cancelled: each deadline is a field of
+//! the state that it belongs to, this table lists them, and `step` acts on those that have passed.
 
 use rekindle_types::Tick;
 

@@ -1,12 +1,14 @@
-//! Whether an update of a pod's object concerns the pod core: most updates are echoes of the status that it wrote itself.
+//! Whether an update of a pod's object concerns the pod core: most updates are echoes of the status
+//! that it wrote itself.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use rekindle_types::pods::is_finished;
 
 use crate::conditions::owns_condition;
 
-/// True when anything but the node's own part of the status, the version and the bookkeeping of writers differs. Conditions of
-/// others count: a readiness gate waits for one. So does a final phase: somebody else may have declared the pod finished.
+/// True when anything but the node's own part of the status, the version and the bookkeeping of
+/// writers differs. Conditions of others count: a readiness gate waits for one. So does a final
+/// phase: somebody else may have declared the pod finished.
 pub fn concerns_core(old: &Pod, new: &Pod) -> bool {
     let (a, b) = (&old.metadata, &new.metadata);
     a.labels != b.labels

@@ -1,11 +1,12 @@
-//! The pod's volumes: made ready once in each agent's time before the sandbox, and made new by a restart that says so.
+//! The pod's volumes: made ready once in each agent's time before the sandbox, and made new by a
+//! restart that says so.
 //!
 //! ```text
 //!  Unready ─► Ready ─► Stale (RefreshVolumes) ─► Remount (MountVolumes) ─► Ready
 //!               └──────── a container is added ────────┘
 //! ```
-//! A refresh waits until no container runs and no old sandbox may hold one. The sandbox waits for the first mount as in the
-//! kubelet, but not for a refresh: both go on at the same time.
+//! A refresh waits until no container runs and no old sandbox may hold one. The sandbox waits for
+//! the first mount as in the kubelet, but not for a refresh: both go on at the same time.
 
 use std::collections::BTreeSet;
 
@@ -66,8 +67,8 @@ impl Volumes {
 }
 
 impl PodCore {
-    /// The spec has changed from `old`: what an added container mounts and nobody did before is made ready with the rest. An
-    /// answer to what was asked for until now is not waited for.
+    /// The spec has changed from `old`: what an added container mounts and nobody did before is
+    /// made ready with the rest. An answer to what was asked for until now is not waited for.
     pub(crate) fn mount_further(&mut self, old: &Pod) {
         let names = |pod: &Pod| -> BTreeSet<String> {
             let names = pod.spec.as_ref().map(mounted_volumes).unwrap_or_default();

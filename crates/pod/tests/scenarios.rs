@@ -1,5 +1,6 @@
-//! Scenarios in `testdata/*.txt`: commands, and below `----` what the core asked for. The files are read by people; the first
-//! lines say where the behaviour comes from. `UPDATE_EXPECT=1` writes what the core does now into them.
+//! Scenarios in `testdata/*.txt`: commands, and below `----` what the core asked for. The files are
+//! read by people; the first lines say where the behaviour comes from. `UPDATE_EXPECT=1` writes
+//! what the core does now into them.
 #![allow(clippy::disallowed_methods, reason = "a test reads its data files")]
 
 mod world;
@@ -372,7 +373,8 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             world.late_exit(key);
         }
         "image" => change_image(world, words),
-        // other resources are asked for: `resize web requests="cpu=1 memory=1Gi" limits="cpu=2"`, or `resize pod …`
+        // other resources are asked for: `resize web requests="cpu=1 memory=1Gi" limits="cpu=2"`,
+        // or `resize pod …`
         "resize" => resize(world, words),
         "grant" => world.decide(ResourceDecision::Granted),
         "defer" => world.decide(ResourceDecision::Deferred { message: words.word(1).to_owned() }),

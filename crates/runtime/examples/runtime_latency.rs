@@ -1,4 +1,5 @@
-//! Measures the embedded runtime on this machine, as root: medians [min–max] in milliseconds, and the memory of the shims.
+//! Measures the embedded runtime on this machine, as root: medians [min–max] in milliseconds, and
+//! the memory of the shims.
 //!
 //! `cargo run --release -p rekindle-runtime --example runtime_latency [ROUNDS]`
 #![allow(clippy::disallowed_methods, reason = "it measures real processes by the clock")]

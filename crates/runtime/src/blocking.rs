@@ -12,7 +12,8 @@ pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     }
 }
 
-/// Whether others go on elsewhere while a task blocks its thread by [`tokio::task::block_in_place`], which such a runtime alone knows.
+/// Whether others go on elsewhere while a task blocks its thread by
+/// [`tokio::task::block_in_place`], which such a runtime alone knows.
 pub(crate) fn may_run_here() -> bool {
     tokio::runtime::Handle::current().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
 }

@@ -21,7 +21,8 @@ pub enum RuntimeError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The container's root, mounts or cgroup could not be made: `CreateContainerError`, retried with backoff.
+    /// The container's root, mounts or cgroup could not be made: `CreateContainerError`, retried
+    /// with backoff.
     #[error("{operation} container {:?} of pod {}", key.name.0, key.sandbox.pod)]
     Container {
         /// Which container.
@@ -32,8 +33,8 @@ pub enum RuntimeError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The spec cannot be carried out as it stands (runAsNonRoot with a root image, an unknown capability):
-    /// `CreateContainerConfigError`.
+    /// The spec cannot be carried out as it stands (runAsNonRoot with a root image, an unknown
+    /// capability): `CreateContainerConfigError`.
     #[error("container {:?} of pod {}: {problem}", key.name.0, key.sandbox.pod)]
     Config {
         /// Which container.
@@ -41,8 +42,8 @@ pub enum RuntimeError {
         /// What, and what to do.
         problem: String,
     },
-    /// The process could not be started: missing command, no permission, absent work folder. The container has ended with
-    /// exit code 128 and reason StartError.
+    /// The process could not be started: missing command, no permission, absent work folder. The
+    /// container has ended with exit code 128 and reason StartError.
     #[error("start container {:?} of pod {}: {problem}", key.name.0, key.sandbox.pod)]
     Start {
         /// Which container.

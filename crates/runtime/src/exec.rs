@@ -11,7 +11,8 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::error::RuntimeError;
 
-/// Bytes of a command's output that [`Runtime::exec_sync`](crate::Runtime::exec_sync) keeps: as much as the kubelet looks at.
+/// Bytes of a command's output that [`Runtime::exec_sync`](crate::Runtime::exec_sync) keeps: as
+/// much as the kubelet looks at.
 pub const EXEC_OUTPUT_BYTES_MAX: usize = 10 * 1024;
 
 /// How a command went.
@@ -19,7 +20,8 @@ pub const EXEC_OUTPUT_BYTES_MAX: usize = 10 * 1024;
 pub struct ExecOutcome {
     /// Its end.
     pub exit: ExecExit,
-    /// The first [`EXEC_OUTPUT_BYTES_MAX`] of what it wrote to stdout and stderr, in that order of writing.
+    /// The first [`EXEC_OUTPUT_BYTES_MAX`] of what it wrote to stdout and stderr, in that order of
+    /// writing.
     pub output: Vec<u8>,
 }
 
@@ -34,7 +36,8 @@ pub enum ExecExit {
     TimedOut,
 }
 
-/// Which files of a command the caller wants to hold the other end of. The others are the container's /dev/null.
+/// Which files of a command the caller wants to hold the other end of. The others are the
+/// container's /dev/null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamRequest {
     /// Whether there is input.
@@ -56,7 +59,8 @@ pub enum Wanted {
     No,
 }
 
-/// A command that runs, with the caller's ends of its files. Dropping `running` before its end kills it.
+/// A command that runs, with the caller's ends of its files. Dropping `running` before its end
+/// kills it.
 #[derive(Debug)]
 pub struct Streams {
     /// Where its input is written; dropping it ends the input.

@@ -1,5 +1,5 @@
-//! The container runtime: the CRI-shaped [`Runtime`] trait, and the embedded implementation that puts a small shim process
-//! beside each pod.
+//! The container runtime: the CRI-shaped [`Runtime`] trait, and the embedded implementation that
+//! puts a small shim process beside each pod.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,5 @@
-//! The CRI-shaped trait that a node agent drives. Ours (the shim per pod) implements it; a CRI client will, too.
+//! The CRI-shaped trait that a node agent drives. Ours (the shim per pod) implements it; a CRI
+//! client will, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -16,8 +17,9 @@ use crate::spec::{
 };
 use crate::usage::{LayerUsage, RuntimeUsage};
 
-/// Runs sandboxes and containers. Every call is idempotent by its key: repeated after a crash of the caller it finds what
-/// stands and says the same. No call waits for a process to end; ends arrive as [`RuntimeEvent`]s.
+/// Runs sandboxes and containers. Every call is idempotent by its key: repeated after a crash of
+/// the caller it finds what stands and says the same. No call waits for a process to end; ends
+/// arrive as [`RuntimeEvent`]s.
 pub trait Runtime: Send + Sync + 'static {
     /// Makes the sandbox: shim, namespaces, cgroup, /dev/shm.
     fn run_sandbox(
@@ -25,8 +27,9 @@ pub trait Runtime: Send + Sync + 'static {
         spec: &SandboxSpec,
     ) -> impl Future<Output = Result<SandboxInfo, RuntimeError>> + Send;
 
-    /// Makes a sandbox ahead of need, which one of the next calls of [`run_sandbox`](Self::run_sandbox) takes; to be called when
-    /// there is time. `None` when enough of them stand, or this runtime does not do that.
+    /// Makes a sandbox ahead of need, which one of the next calls of
+    /// [`run_sandbox`](Self::run_sandbox) takes; to be called when there is time. `None` when
+    /// enough of them stand, or this runtime does not do that.
     fn prepare_sandbox(
         &self,
     ) -> impl Future<Output = Result<Option<SandboxInfo>, RuntimeError>> + Send {
@@ -38,30 +41,35 @@ pub trait Runtime: Send + Sync + 'static {
         std::future::ready(())
     }
 
-    /// What the sandbox is called outside of it, as [`SandboxInfo::id`] says; `None` when it does not stand.
+    /// What the sandbox is called outside of it, as [`SandboxInfo::id`] says; `None` when it does
+    /// not stand.
     fn sandbox_id(&self, key: &SandboxKey) -> Option<String>;
 
-    /// Kills what is left in the sandbox and takes it away, cgroups and mounts included. Absent is success.
+    /// Kills what is left in the sandbox and takes it away, cgroups and mounts included. Absent is
+    /// success.
     fn remove_sandbox(
         &self,
         key: &SandboxKey,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 
-    /// Prepares a container: root file system, mounts, cgroup. Nothing runs yet. Answers its id and its image's id.
+    /// Prepares a container: root file system, mounts, cgroup. Nothing runs yet. Answers its id and
+    /// its image's id.
     fn create_container(
         &self,
         spec: &ContainerSpec,
     ) -> impl Future<Output = Result<CreatedContainer, RuntimeError>> + Send;
 
-    /// Starts the process. A command that is missing or may not be executed is `RuntimeError::Start`.
+    /// Starts the process. A command that is missing or may not be executed is
+    /// `RuntimeError::Start`.
     fn start_container(
         &self,
         key: &ContainerKey,
     ) -> impl Future<Output = Result<StartedContainer, RuntimeError>> + Send;
 
-    /// Both in one: prepares a container and starts its process, with nothing between the two if this runtime can do without. One that
-    /// stands prepared gets the limits of `spec` first. An error says that it was not prepared, or that nobody knows; what became of the
-    /// start is in [`MadeContainer::start`].
+    /// Both in one: prepares a container and starts its process, with nothing between the two if
+    /// this runtime can do without. One that stands prepared gets the limits of `spec` first. An
+    /// error says that it was not prepared, or that nobody knows; what became of the start is in
+    /// [`MadeContainer::start`].
     fn run_container(
         &self,
         spec: &ContainerSpec,
@@ -80,8 +88,8 @@ pub trait Runtime: Send + Sync + 'static {
         signal: StopSignal,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 
-    /// Changes the limits of a sandbox that stands. The kernel keeps them: they hold as long as the sandbox does, whatever
-    /// becomes of this agent. A sandbox that does not stand is an error.
+    /// Changes the limits of a sandbox that stands. The kernel keeps them: they hold as long as the
+    /// sandbox does, whatever becomes of this agent. A sandbox that does not stand is an error.
     fn update_sandbox(
         &self,
         key: &SandboxKey,
@@ -89,8 +97,8 @@ pub trait Runtime: Send + Sync + 'static {
         change: Change,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 
-    /// Changes the limits of a container; one that has ended or was taken away is success. A memory limit below what is in
-    /// use may end its processes: see [`memory`](Self::memory).
+    /// Changes the limits of a container; one that has ended or was taken away is success. A memory
+    /// limit below what is in use may end its processes: see [`memory`](Self::memory).
     fn update_container(
         &self,
         key: &ContainerKey,
@@ -103,9 +111,10 @@ pub trait Runtime: Send + Sync + 'static {
         key: &SandboxKey,
     ) -> impl Future<Output = Result<SandboxMemory, RuntimeError>> + Send;
 
-    /// Runs one more command in a running container to its end, as the container's user and with its rights, without input.
-    /// At the end of its time it is killed. A command that is missing or may not be executed is `RuntimeError::Start`; a
-    /// container that does not run is `RuntimeError::Container`. Dropping the call kills the command.
+    /// Runs one more command in a running container to its end, as the container's user and with
+    /// its rights, without input. At the end of its time it is killed. A command that is missing or
+    /// may not be executed is `RuntimeError::Start`; a container that does not run is
+    /// `RuntimeError::Container`. Dropping the call kills the command.
     fn exec_sync(
         &self,
         key: &ContainerKey,
@@ -113,7 +122,8 @@ pub trait Runtime: Send + Sync + 'static {
         timeout: Duration,
     ) -> impl Future<Output = Result<ExecOutcome, RuntimeError>> + Send;
 
-    /// Runs one more command as [`exec_sync`](Self::exec_sync) does, with its files in the caller's hands. Answers when it runs.
+    /// Runs one more command as [`exec_sync`](Self::exec_sync) does, with its files in the caller's
+    /// hands. Answers when it runs.
     fn exec(
         &self,
         key: &ContainerKey,
@@ -121,15 +131,17 @@ pub trait Runtime: Send + Sync + 'static {
         request: StreamRequest,
     ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
 
-    /// Joins a container's first process: copies of what it writes from now on, and its input. `running` resolves with 0
-    /// when the container ends. A reader that is too slow is cut off; the container does not wait for it.
+    /// Joins a container's first process: copies of what it writes from now on, and its input.
+    /// `running` resolves with 0 when the container ends. A reader that is too slow is cut off; the
+    /// container does not wait for it.
     fn attach(
         &self,
         key: &ContainerKey,
         request: StreamRequest,
     ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
 
-    /// Takes an ended (or never started) container away: its root file system and cgroup. Its log stays. Absent is success.
+    /// Takes an ended (or never started) container away: its root file system and cgroup. Its log
+    /// stays. Absent is success.
     fn remove_container(
         &self,
         key: &ContainerKey,
@@ -138,20 +150,20 @@ pub trait Runtime: Send + Sync + 'static {
     /// Everything that stands: also what an earlier agent left, and the exits that nobody has seen.
     fn snapshot(&self) -> impl Future<Output = Result<Vec<SandboxSnapshot>, RuntimeError>> + Send;
 
-    /// What the machine, every sandbox and every container use now, by the accounts of the kernel: a few short files each,
-    /// and no walk through a disk.
+    /// What the machine, every sandbox and every container use now, by the accounts of the kernel:
+    /// a few short files each, and no walk through a disk.
     fn usage(&self) -> impl Future<Output = Result<RuntimeUsage, RuntimeError>> + Send;
 
-    /// What a container has written to its root file system: a walk through it, through so many entries at most. `None` when it is
-    /// not there.
+    /// What a container has written to its root file system: a walk through it, through so many
+    /// entries at most. `None` when it is not there.
     fn layer_usage(
         &self,
         key: &ContainerKey,
         entries_max: u64,
     ) -> impl Future<Output = Result<Option<LayerUsage>, RuntimeError>> + Send;
 
-    /// The next event, in order per sandbox. Cancel-safe. An event is given once per agent process; after a restart of the
-    /// agent, `snapshot` holds what was missed.
+    /// The next event, in order per sandbox. Cancel-safe. An event is given once per agent process;
+    /// after a restart of the agent, `snapshot` holds what was missed.
     fn next_event(&self) -> impl Future<Output = RuntimeEvent> + Send;
 
     /// Whether the image is here, and under which id. `None` when it must be pulled.
@@ -160,8 +172,9 @@ pub trait Runtime: Send + Sync + 'static {
         image: &str,
     ) -> impl Future<Output = Result<Option<ImageInfo>, RuntimeError>> + Send;
 
-    /// Fetches an image, or makes sure that the one that is here is still what its registry means by the name. Dropping the
-    /// future ends the pull. What cannot be fetched is a clear `RuntimeError::Image`.
+    /// Fetches an image, or makes sure that the one that is here is still what its registry means
+    /// by the name. Dropping the future ends the pull. What cannot be fetched is a clear
+    /// `RuntimeError::Image`.
     fn pull_image(
         &self,
         request: &ImagePull,
@@ -175,7 +188,8 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
     ) -> impl Future<Output = Result<ImageFileSystem, RuntimeError>> + Send;
 
-    /// Takes an image away by its id, with all its names. One that a container was made from is refused; absent is success.
+    /// Takes an image away by its id, with all its names. One that a container was made from is
+    /// refused; absent is success.
     fn remove_image(&self, id: &str) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 }
 
@@ -311,7 +325,8 @@ pub enum RuntimeEvent {
         /// Which container.
         key: ContainerKey,
     },
-    /// The sandbox's shim is gone, and with it everything inside. The ends of containers that were not told yet follow.
+    /// The sandbox's shim is gone, and with it everything inside. The ends of containers that were
+    /// not told yet follow.
     SandboxDied {
         /// Which sandbox.
         key: SandboxKey,

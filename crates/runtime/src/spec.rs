@@ -1,4 +1,5 @@
-//! What a sandbox and a container are made of: everything resolved, nothing left to look up but the image's own config.
+//! What a sandbox and a container are made of: everything resolved, nothing left to look up but the
+//! image's own config.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ pub use rekindle_shim::protocol::{
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, SandboxAttempt};
 use serde::{Deserialize, Serialize};
 
-/// Names one sandbox: a pod's UID and the attempt. Every call about a sandbox carries it; a call for one that stands already is a no-op.
+/// Names one sandbox: a pod's UID and the attempt. Every call about a sandbox carries it; a call
+/// for one that stands already is a no-op.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SandboxKey {
     /// The pod.
@@ -47,7 +49,8 @@ pub struct SandboxSpec {
     pub namespaces: Namespaces,
 }
 
-/// The namespaces that a pod may share with the host. UTS and mount namespaces are its own in any case.
+/// The namespaces that a pod may share with the host. UTS and mount namespaces are its own in any
+/// case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespaces {
     /// hostNetwork. With the host's, no `net.` setting is written, not even a default one.
@@ -68,8 +71,9 @@ pub enum Users {
     /// The host's: root in there is root.
     #[default]
     Host,
-    /// Its own: what it can do in there it can do in there only. Volumes show their files by the ids inside, so that they
-    /// belong to the same ids in every sandbox, whatever its range is; their file systems must have id-mapped mounts.
+    /// Its own: what it can do in there it can do in there only. Volumes show their files by the
+    /// ids inside, so that they belong to the same ids in every sandbox, whatever its range is;
+    /// their file systems must have id-mapped mounts.
     Own(UserRange),
 }
 
@@ -88,8 +92,8 @@ pub enum Processes {
     /// Each its own: a PID namespace per container.
     #[default]
     Container,
-    /// Those of the pod: one PID namespace, new with each sandbox, whose first process only reaps. The end of a container
-    /// ends what is in its cgroup, and nothing else.
+    /// Those of the pod: one PID namespace, new with each sandbox, whose first process only reaps.
+    /// The end of a container ends what is in its cgroup, and nothing else.
     Pod,
     /// All of the host's. The end of a container ends what is in its cgroup.
     Host,
@@ -108,10 +112,11 @@ pub enum Namespace {
 /// A sandbox that stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SandboxInfo {
-    /// What it is called outside of it, on the network for one: its own alone, and the same as long as it stands, also when
-    /// it was made before there was a pod for it.
+    /// What it is called outside of it, on the network for one: its own alone, and the same as long
+    /// as it stands, also when it was made before there was a pod for it.
     pub id: String,
-    /// The network namespace, as a path that stays valid while the sandbox lives (`/proc/<shim>/ns/net`).
+    /// The network namespace, as a path that stays valid while the sandbox lives
+    /// (`/proc/<shim>/ns/net`).
     pub netns: PathBuf,
     /// The process that holds it.
     pub pid: u32,
@@ -119,7 +124,8 @@ pub struct SandboxInfo {
     pub namespaces: Namespaces,
 }
 
-/// A container, in CRI's shape: `command` and `args` override the image's entrypoint and cmd by Kubernetes' rules.
+/// A container, in CRI's shape: `command` and `args` override the image's entrypoint and cmd by
+/// Kubernetes' rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContainerSpec {
     /// Which one.
@@ -147,12 +153,12 @@ pub struct ContainerSpec {
     /// What its first process reads and writes.
     #[serde(default)]
     pub stdio: Stdio,
-    /// A container of the same sandbox whose processes it sees, in place of what the sandbox says; it must be running, and
-    /// this one ends with it where it has a PID namespace of its own.
+    /// A container of the same sandbox whose processes it sees, in place of what the sandbox says;
+    /// it must be running, and this one ends with it where it has a PID namespace of its own.
     #[serde(default)]
     pub target: Option<ContainerKey>,
-    /// How soon the kernel ends its processes when the machine has no memory left: -1000 to 1000, most first. A right that the
-    /// machine may lack is needed below 0.
+    /// How soon the kernel ends its processes when the machine has no memory left: -1000 to 1000,
+    /// most first. A right that the machine may lack is needed below 0.
     #[serde(default)]
     pub oom_score_adj: i32,
     /// Whether it will be started again when it ends: a runtime may get ready for that.
@@ -206,7 +212,8 @@ pub enum TerminalUse {
 pub struct Mount {
     /// What is mounted.
     pub source: MountSource,
-    /// A path inside `source` that the pod's content decides over (subPath): resolved beneath it without following links out.
+    /// A path inside `source` that the pod's content decides over (subPath): resolved beneath it
+    /// without following links out.
     pub sub_path: Option<PathBuf>,
     /// Where it appears in the container; resolved inside the container's root.
     pub destination: PathBuf,
@@ -222,7 +229,8 @@ pub struct Mount {
 pub enum MountSource {
     /// A path on the host, made by the node agent, never by the pod.
     Host(PathBuf),
-    /// The content of an image, which must be present; it is never written. A sub path must be there.
+    /// The content of an image, which must be present; it is never written. A sub path must be
+    /// there.
     Image(String),
 }
 
@@ -252,7 +260,8 @@ pub struct Resources {
 /// How limits that are in force are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Each is raised to the new value, and none is lowered: what is inside may still have as much as before.
+    /// Each is raised to the new value, and none is lowered: what is inside may still have as much
+    /// as before.
     RaiseOnly,
     /// Each becomes the new value.
     Exact,
@@ -313,7 +322,8 @@ pub enum ProcMount {
     /// What concerns the machine is hidden, or cannot be written.
     #[default]
     Default,
-    /// All. In a sandbox with users of its own only: what is the machine's is then kept from it by whose it is.
+    /// All. In a sandbox with users of its own only: what is the machine's is then kept from it by
+    /// whose it is.
     Unmasked,
 }
 

@@ -1,5 +1,6 @@
-//! How much disk a folder takes. The tree is hostile: links point out of it, it may be huge and very deep, it changes
-//! meanwhile. No link is followed, no mount is crossed, and the work has an end.
+//! How much disk a folder takes. The tree is hostile: links point out of it, it may be huge and
+//! very deep, it changes meanwhile. No link is followed, no mount is crossed, and the work has an
+//! end.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -13,13 +14,15 @@ use rustix::io::Errno;
 
 use crate::blocking;
 
-/// Files and folders that are looked at in one tree while somebody waits. A million take a core about two seconds.
+/// Files and folders that are looked at in one tree while somebody waits. A million take a core
+/// about two seconds.
 pub const TREE_ENTRIES_MAX: u64 = 1_000_000;
 /// The same when nobody waits: more than a pod fills a disk with.
 pub const TREE_ENTRIES_LONG: u64 = 200_000_000;
 /// Files with several names that are remembered; of further ones each name counts as a file.
 const LINKED_MAX: usize = 2_000_000;
-/// Folders that are held open in one walk to reach deeper than a path is long: each lets one go as deep again.
+/// Folders that are held open in one walk to reach deeper than a path is long: each lets one go as
+/// deep again.
 const OPEN_FOLDERS_MAX: usize = 64;
 /// Bytes of a path beneath an open folder; the kernel takes 4096.
 const PATH_BYTES_MAX: usize = 3_500;
@@ -66,7 +69,8 @@ impl std::ops::Add for TreeUsage {
     }
 }
 
-/// Measures the folder at `path`, itself included; absent is nothing. Blocks as long as the disk takes.
+/// Measures the folder at `path`, itself included; absent is nothing. Blocks as long as the disk
+/// takes.
 ///
 /// # Errors
 /// When `path` or the way to it is a link, or something in it cannot be looked at.
@@ -74,7 +78,8 @@ pub fn measure_tree(path: &Path, entries_max: u64) -> io::Result<TreeUsage> {
     measure(path, Limits { entries: entries_max, pending_bytes: PENDING_BYTES_MAX })
 }
 
-/// As [`measure_tree`], while other tasks go on. Neither they nor the end of the process wait for a long walk.
+/// As [`measure_tree`], while other tasks go on. Neither they nor the end of the process wait for a
+/// long walk.
 ///
 /// # Errors
 /// As [`measure_tree`].
@@ -198,7 +203,8 @@ impl Walk {
         let opened = match rustix::fs::openat2(base, &path, folder_flags(), Mode::empty(), beneath)
         {
             Ok(opened) => opened,
-            // gone, replaced by a link or a file, or something was mounted on it: not this tree's any more
+            // gone, replaced by a link or a file, or something was mounted on it: not this tree's
+            // any more
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => return Ok(()),
             Err(error) => return Err(error.into()),
         };

@@ -19,9 +19,11 @@ pub struct RuntimeUsage {
 pub struct SandboxUsage {
     /// Which one.
     pub key: SandboxKey,
-    /// The pod's cgroup: all containers together, and what ended ones have used. `None` when it has just gone.
+    /// The pod's cgroup: all containers together, and what ended ones have used. `None` when it has
+    /// just gone.
     pub cgroup: Option<CgroupUsage>,
-    /// A process in its network namespace; `None` while no shim lives, and when that namespace is the host's.
+    /// A process in its network namespace; `None` while no shim lives, and when that namespace is
+    /// the host's.
     pub network_pid: Option<u32>,
     /// Every container that was made and not removed.
     pub containers: Vec<ContainerUsage>,
@@ -51,8 +53,9 @@ pub struct CgroupUsage {
     pub memory: MemoryUsage,
     /// Processes and threads now; `None` where the machine does not count them, and for its root.
     pub pids: Option<u64>,
-    /// How often a fork failed because of the limit of processes. Where it is counted depends on the kernel: in the group of the process
-    /// that forked, in the group that has the limit (since Linux 6.11), or in those above as well.
+    /// How often a fork failed because of the limit of processes. Where it is counted depends on
+    /// the kernel: in the group of the process that forked, in the group that has the limit (since
+    /// Linux 6.11), or in those above as well.
     pub forks_refused: u64,
 }
 
@@ -74,8 +77,8 @@ pub struct CpuUsage {
 pub struct MemoryUsage {
     /// Bytes in use, the page cache included.
     pub usage_bytes: u64,
-    /// The same without file pages that nobody has touched lately: what cannot be had back easily. What the kubelet compares
-    /// with its thresholds.
+    /// The same without file pages that nobody has touched lately: what cannot be had back easily.
+    /// What the kubelet compares with its thresholds.
     pub working_set_bytes: u64,
     /// Bytes of anonymous memory and swap cache.
     pub rss_bytes: u64,
@@ -83,8 +86,8 @@ pub struct MemoryUsage {
     pub page_faults: u64,
     /// Page faults that had to read from a disk.
     pub major_page_faults: u64,
-    /// Processes that the kernel has killed for want of memory. With version 1 of cgroups those of the group itself, without
-    /// the groups beneath it.
+    /// Processes that the kernel has killed for want of memory. With version 1 of cgroups those of
+    /// the group itself, without the groups beneath it.
     pub oom_kills: u64,
 }
 

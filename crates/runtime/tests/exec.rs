@@ -1,4 +1,5 @@
-//! Further commands in running containers: how they end, what they write, and that they may no more than their container.
+//! Further commands in running containers: how they end, what they write, and that they may no more
+//! than their container.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::result_large_err, reason = "errors end the test")]
@@ -126,8 +127,9 @@ fn spawn_beside(first: u32) -> Child {
     spawned.join().unwrap()
 }
 
-/// A PID namespace whose first process ends lets nobody in: the kernel says that it lacks memory, or that there is no such process. Here
-/// its end takes until what is beside it is reaped, so no answer can wait for that.
+/// A PID namespace whose first process ends lets nobody in: the kernel says that it lacks memory,
+/// or that there is no such process. Here its end takes until what is beside it is reaped, so no
+/// answer can wait for that.
 #[test]
 fn a_command_that_comes_while_its_container_ends_is_begun_or_told_that_it_ends() {
     for processes in [Processes::Container, Processes::Pod] {
@@ -184,7 +186,8 @@ fn a_command_ends_with_its_container_and_does_not_hold_it_back() {
         let (begins, is_awaited) = (command("echo >/begun; sleep 1000"), command("cat /begun"));
         let call = runtime.exec_sync(&key, &begins, LONG);
         let kill = async {
-            // A command that is still on its way into the container would be refused, as nothing runs there any more.
+            // A command that is still on its way into the container would be refused, as nothing
+            // runs there any more.
             runtime.exec_sync(&key, &is_awaited, LONG).await.unwrap();
             runtime.signal_container(&key, StopSignal::Kill).await.unwrap();
         };
@@ -194,7 +197,8 @@ fn a_command_ends_with_its_container_and_does_not_hold_it_back() {
     assert_eq!(world.next_exit().0, key);
 }
 
-/// Promise P4 for commands: the same script, run as the container's first process and by exec, shows the same rights.
+/// Promise P4 for commands: the same script, run as the container's first process and by exec,
+/// shows the same rights.
 #[test]
 fn a_command_has_the_rights_of_its_container_and_no_more() {
     const SHOW: &str = "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp|Seccomp_filters):' /proc/self/status; \
@@ -251,7 +255,8 @@ fn what_a_container_made_of_its_files_does_not_mislead_a_command() {
     // A passwd of the container's own making has no say any more.
     world.exec(&key, "echo 'root:x:4711:4711::/:/bin/sh' > /etc/passwd");
     assert_eq!(world.exec(&key, "id -u").1, "0\n");
-    // CVE-2024-21626: a working directory that leads to a descriptor of the one who starts the command.
+    // CVE-2024-21626: a working directory that leads to a descriptor of the one who starts the
+    // command.
     for fd in 0..20 {
         let link =
             format!("cd /; rm -rf /tmp/rekindle-work; ln -s /proc/self/fd/{fd} /tmp/rekindle-work");

@@ -1,4 +1,5 @@
-//! The image `localhost/host`: a container reads of the machine what anybody on it may read, and no more, whatever it may do itself (docs/adr/0044).
+//! The image `localhost/host`: a container reads of the machine what anybody on it may read, and no
+//! more, whatever it may do itself (docs/adr/0044).
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -19,7 +19,8 @@ fn exit_codes_signals_and_output_come_back() {
         ("true", ExitStatus::Code { code: 0 }),
         ("exit 3", ExitStatus::Code { code: 3 }),
         ("exit 255", ExitStatus::Code { code: 255 }),
-        // The first process of a PID namespace cannot kill itself; a handler can exit as a signal would have it.
+        // The first process of a PID namespace cannot kill itself; a handler can exit as a signal
+        // would have it.
         ("trap 'exit 143' TERM; kill -TERM $$; sleep 1", ExitStatus::Code { code: 143 }),
         ("head -c 10 /proc/self/nothing; exit 7", ExitStatus::Code { code: 7 }),
     ]
@@ -63,8 +64,8 @@ fn stop_signals_reach_the_first_process_and_kill_ends_all_of_it() {
     }
 }
 
-/// Waits until the log holds a text: its file is watched through what the kernel says of it, the shim being another
-/// process.
+/// Waits until the log holds a text: its file is watched through what the kernel says of it, the
+/// shim being another process.
 fn wait_for_log(spec: &ContainerSpec, text: &str) {
     let begun = std::time::Instant::now();
     while !read_log(&spec.log_path).contains(text) {

@@ -1,5 +1,5 @@
-//! What may be asked of a mount: how far read-only reaches, what is passed on between it and the host, what cannot be done in
-//! it; and an image in place of a folder.
+//! What may be asked of a mount: how far read-only reaches, what is passed on between it and the
+//! host, what cannot be done in it; and an image in place of a folder.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -192,7 +192,8 @@ fn a_creation_tells_who_the_process_is_and_so_does_what_the_next_agent_finds() {
     assert_eq!(world.snapshot().containers[0].created.user, Some(user));
 }
 
-/// What an engine mounts in every pod's containers costs nothing on the disk, whatever of it the image lacks.
+/// What an engine mounts in every pod's containers costs nothing on the disk, whatever of it the
+/// image lacks.
 #[test]
 fn nothing_is_written_for_the_usual_mounts_before_a_container_runs() {
     let world = World::new();

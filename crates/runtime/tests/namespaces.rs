@@ -1,4 +1,5 @@
-//! Sandboxes that share the host's network or IPC namespace: nothing else is shared, and nothing of the host's is set.
+//! Sandboxes that share the host's network or IPC namespace: nothing else is shared, and nothing of
+//! the host's is set.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,5 @@
-//! What a container may do, and that it may do the same at every start: promise P4. On real namespaces.
+//! What a container may do, and that it may do the same at every start: promise P4. On real
+//! namespaces.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! Pods whose containers see each other's processes, or the host's: what ends with what, who reaps, and that nobody gets at
-//! the shim.
+//! Pods whose containers see each other's processes, or the host's: what ends with what, who reaps,
+//! and that nobody gets at the shim.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -137,7 +137,8 @@ fn pidfd_of(command: &str) -> OwnedFd {
 fn whoever_loses_its_parent_is_reaped() {
     for processes in [Processes::Pod, Processes::Host] {
         let world = sandbox(processes);
-        // Each inner shell leaves its child behind, which ends a moment later with nobody of its own to wait for it.
+        // Each inner shell leaves its child behind, which ends a moment later with nobody of its
+        // own to wait for it.
         let script = "i=0; while test $i -lt 50; do (sh -c 'exit 0' & exec true); i=$((i+1)); done; \
                       echo > /tmp/rekindle-done; exec sleep 1003";
         let app = world.shell("app", 0, script);

@@ -19,7 +19,8 @@ use rekindle_types::{ExitStatus, Notice};
 use rustix::process::{Pid, Signal, kill_process};
 use world::{World, config, sandbox_spec};
 
-/// The folder an agent process of [`kill_minus_nine_of_the_agent`] works in; unset in an ordinary run of the tests.
+/// The folder an agent process of [`kill_minus_nine_of_the_agent`] works in; unset in an ordinary
+/// run of the tests.
 const AGENT_DIR: &str = "REKINDLE_TEST_AGENT_DIR";
 const AGENT_ID: &str = "REKINDLE_TEST_AGENT_ID";
 

@@ -1,4 +1,5 @@
-//! Roots that are made ahead of a container's next start, on real namespaces: who gets them, and that nothing is different in them (promise P4).
+//! Roots that are made ahead of a container's next start, on real namespaces: who gets them, and
+//! that nothing is different in them (promise P4).
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -73,8 +74,8 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits for a root that is made ahead: the shim holds a mount namespace that is not one of these. Those of containers that have ended are
-/// held a moment longer.
+/// Waits for a root that is made ahead: the shim holds a mount namespace that is not one of these.
+/// Those of containers that have ended are held a moment longer.
 fn root_ahead(shim: u32, known: &[Mounts]) -> String {
     let is_new = |name: &String| known.iter().all(|known| known.name != *name);
     until(|| held(shim).into_iter().find(is_new))

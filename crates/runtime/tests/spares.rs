@@ -1,4 +1,5 @@
-//! Sandboxes made ahead of need: what a pod gets is the same as one made for it (promise P4), and none outlives its use (P1).
+//! Sandboxes made ahead of need: what a pod gets is the same as one made for it (promise P4), and
+//! none outlives its use (P1).
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,5 @@
-//! Sandboxes with users of their own (`hostUsers: false`): what they can do inside, and cannot outside. On real namespaces.
+//! Sandboxes with users of their own (`hostUsers: false`): what they can do inside, and cannot
+//! outside. On real namespaces.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -224,7 +225,8 @@ fn spec_again(world: &World) -> SandboxSpec {
     spec(world, 1, range(1))
 }
 
-/// On the disk, what a pod keeps to itself is closed to all but the host: to another pod's range by its ids.
+/// On the disk, what a pod keeps to itself is closed to all but the host: to another pod's range by
+/// its ids.
 #[test]
 fn somebody_of_another_range_can_neither_read_its_files_nor_signal_it() {
     let world = world();

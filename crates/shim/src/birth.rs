@@ -1,8 +1,9 @@
 //! In which PID namespace a container is born, or a sandbox's first process.
 //!
-//! A child gets there by its fork alone, so it is the shim that enters the namespace for its children, forks, and leaves it
-//! again. The shim itself is in the host's all the time. It cannot be dumped, nor can the child be before its exec: those who
-//! live in the namespace already get nothing of either unless they may trace any process of the machine.
+//! A child gets there by its fork alone, so it is the shim that enters the namespace for its
+//! children, forks, and leaves it again. The shim itself is in the host's all the time. It cannot
+//! be dumped, nor can the child be before its exec: those who live in the namespace already get
+//! nothing of either unless they may trace any process of the machine.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -28,7 +29,8 @@ pub(crate) enum Birthplace<'a> {
     With(BorrowedFd<'a>),
 }
 
-/// Forks there and, when it is given, into a cgroup. `host_processes` is the PID namespace that the shim is in.
+/// Forks there and, when it is given, into a cgroup. `host_processes` is the PID namespace that the
+/// shim is in.
 pub(crate) fn fork(
     cgroup: Option<BorrowedFd<'_>>,
     place: Birthplace<'_>,
@@ -56,9 +58,10 @@ pub(crate) fn fork(
     }
 }
 
-/// Forks the first process of a new PID namespace that belongs to the user namespace, and is root in there. Only somebody in
-/// there can make one, so a helper joins, forks it as the shim's child, and ends. `before` runs in the helper while it has the
-/// host's rights still; what it does to itself is inherited.
+/// Forks the first process of a new PID namespace that belongs to the user namespace, and is root
+/// in there. Only somebody in there can make one, so a helper joins, forks it as the shim's child,
+/// and ends. `before` runs in the helper while it has the host's rights still; what it does to
+/// itself is inherited.
 pub(crate) fn fork_first(
     own: &Own,
     cgroup: Option<BorrowedFd<'_>>,
@@ -110,8 +113,8 @@ fn hear(said: &OwnedFd) -> Result<u32, Failure> {
     }
 }
 
-/// Takes hold of a child that a helper forked: as nobody has reaped it, its number is its own. One that cannot be taken hold of
-/// is ended and reaped, since nobody could do it later.
+/// Takes hold of a child that a helper forked: as nobody has reaped it, its number is its own. One
+/// that cannot be taken hold of is ended and reaped, since nobody could do it later.
 pub(crate) fn follow_child(pid: u32) -> Result<(Pid, OwnedFd), Errno> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {

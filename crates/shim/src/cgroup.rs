@@ -1,4 +1,5 @@
-//! Killing what a container has left behind in a PID namespace that is not its own: everything in its cgroup.
+//! Killing what a container has left behind in a PID namespace that is not its own: everything in
+//! its cgroup.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -12,12 +13,14 @@ use crate::paths::{self, Links};
 use crate::protocol::CgroupPlan;
 use crate::sandbox::Sandbox;
 
-/// How often the processes of a group without `cgroup.kill` are looked at: each look finds those forked since the one before.
+/// How often the processes of a group without `cgroup.kill` are looked at: each look finds those
+/// forked since the one before.
 const LOOKS_MAX: usize = 64;
 /// Bytes of a list of processes; more of them than that takes another look.
 const LIST_BYTES_MAX: u64 = 1 << 20;
 
-/// Kills everything in a container's cgroup. The ends are the kernel's to bring about; nobody waits for them here.
+/// Kills everything in a container's cgroup. The ends are the kernel's to bring about; nobody waits
+/// for them here.
 pub(crate) fn kill_all(sandbox: &Sandbox, plan: &CgroupPlan) -> Result<(), String> {
     let folders = plan.unified.iter().map(PathBuf::from);
     let tasks =

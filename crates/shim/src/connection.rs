@@ -1,4 +1,5 @@
-//! The agent's end of the socket. Nothing here blocks: an agent that is stopped, or slow, must not stop the shim.
+//! The agent's end of the socket. Nothing here blocks: an agent that is stopped, or slow, must not
+//! stop the shim.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;

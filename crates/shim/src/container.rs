@@ -1,7 +1,7 @@
 //! One container in its shim.
 //!
-//! `Preparing → Created → Starting → Running → Exited`; a container whose preparation fails is forgotten, one whose exec
-//! fails goes from Starting to Exited, and any of them can be killed.
+//! `Preparing → Created → Starting → Running → Exited`; a container whose preparation fails is
+//! forgotten, one whose exec fails goes from Starting to Exited, and any of them can be killed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -48,7 +48,8 @@ pub(crate) struct Container {
     pub(crate) stage: Stage,
     /// The call that waits until it is prepared.
     pub(crate) create_call: Option<u64>,
-    /// The call that waits until its command runs. One that comes while it is being prepared is why it goes on then.
+    /// The call that waits until its command runs. One that comes while it is being prepared is why
+    /// it goes on then.
     pub(crate) start_call: Option<u64>,
     /// The call that waits for its removal.
     pub(crate) removal: Option<u64>,
@@ -200,7 +201,8 @@ impl Container {
         }
     }
 
-    /// Takes the other side of its terminal, if it has one, which was sent before the report that it is ready.
+    /// Takes the other side of its terminal, if it has one, which was sent before the report that
+    /// it is ready.
     pub(crate) fn take_terminal(&mut self) -> Terminal {
         let Some(console) = self.console.take() else { return Terminal::None };
         let taken = sys::receive_file(&console).and_then(|master| {
@@ -216,8 +218,8 @@ impl Container {
         }
     }
 
-    /// Sends the writing end of the input over a socket, if that is wanted and there is one. Of an input that is for the
-    /// first only, nothing stays here.
+    /// Sends the writing end of the input over a socket, if that is wanted and there is one. Of an
+    /// input that is for the first only, nothing stays here.
     pub(crate) fn hand_over_input(
         &mut self,
         wanted: FileSource,
@@ -235,8 +237,9 @@ impl Container {
         Ok(())
     }
 
-    /// Reaps the process that puts its root together, if there is one; before, its first process cannot be. It has ended, or
-    /// is about to. Answers its descriptor, which would go on being readable.
+    /// Reaps the process that puts its root together, if there is one; before, its first process
+    /// cannot be. It has ended, or is about to. Answers its descriptor, which would go on being
+    /// readable.
     pub(crate) fn reap_builder(&mut self) -> Option<OwnedFd> {
         let builder = self.builder.take()?;
         let child = WaitId::PidFd(builder.as_fd());
@@ -284,8 +287,9 @@ impl Container {
         }
     }
 
-    /// How the process ended: `None` while it lives. All of its PID namespace is dead by then, or what it left in another
-    /// one is on its way out, so the pipes hold all output there will be. It is still to be [released](Self::release).
+    /// How the process ended: `None` while it lives. All of its PID namespace is dead by then, or
+    /// what it left in another one is on its way out, so the pipes hold all output there will be.
+    /// It is still to be [released](Self::release).
     pub(crate) fn take_end(&mut self, sandbox: Option<&Sandbox>) -> Option<ExitRecord> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
@@ -316,7 +320,8 @@ impl Container {
         Some(ExitRecord { cause, started_at_us, finished_at_us, message: String::new(), oom })
     }
 
-    /// Reaps the ended process. The kernel takes as long to forget it as all else about an end takes here, so that is told before.
+    /// Reaps the ended process. The kernel takes as long to forget it as all else about an end
+    /// takes here, so that is told before.
     pub(crate) fn release(&mut self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         // Not ours to wait for any more: it is gone.

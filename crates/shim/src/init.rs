@@ -1,7 +1,8 @@
 //! The first process of a PID namespace that the containers of a sandbox share.
 //!
-//! It reaps whom nobody else waits for, and the kernel ends everything in the namespace with it. That is all: it is a fork of
-//! the shim that keeps no file, no capability and nothing to be signalled with, so there is nothing in it to be had.
+//! It reaps whom nobody else waits for, and the kernel ends everything in the namespace with it.
+//! That is all: it is a fork of the shim that keeps no file, no capability and nothing to be
+//! signalled with, so there is nothing in it to be had.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -35,7 +36,8 @@ pub(crate) fn start(users: &Users) -> Result<Init, Failure> {
     }
 }
 
-/// Comes back never. What fails here leaves it with more than it needs, or ends it, which its shim notices.
+/// Comes back never. What fails here leaves it with more than it needs, or ends it, which its shim
+/// notices.
 fn run() -> ! {
     let nothing = CapabilitySet::empty();
     let none = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };

@@ -1,11 +1,12 @@
 //! The shim: one small single-threaded process per pod sandbox.
 //!
-//! It holds the sandbox's namespaces, starts containers and reaps them, writes their logs, and records each exit on disk
-//! before it tells the agent. It outlives the agent, which connects again after a crash and finds everything as it was. It
-//! ends when it is told to; its containers end with it.
+//! It holds the sandbox's namespaces, starts containers and reaps them, writes their logs, and
+//! records each exit on disk before it tells the agent. It outlives the agent, which connects again
+//! after a crash and finds everything as it was. It ends when it is told to; its containers end
+//! with it.
 //!
-//! `protocol` is what the agent speaks with it. The rest is the process itself, which gets its socket as file 0, the
-//! sandbox's folder as file 1 and a file for notes as file 2.
+//! `protocol` is what the agent speaks with it. The rest is the process itself, which gets its
+//! socket as file 0, the sandbox's folder as file 1 and a file for notes as file 2.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -58,13 +59,15 @@ pub fn run() {
     }
 }
 
-/// What the kubelet gives a pod's sandbox: whoever ends the shim ends all that is in it. Containers have scores of their own.
+/// What the kubelet gives a pod's sandbox: whoever ends the shim ends all that is in it. Containers
+/// have scores of their own.
 const OOM_SCORE_ADJ: &str = "-998";
 
 fn set_up() -> Result<Server, Errno> {
     // It takes CAP_SYS_RESOURCE; without, it has the agent's.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
-    // As an executable without a path it has the number of a file for a name. Without a better one it works as well.
+    // As an executable without a path it has the number of a file for a name. Without a better one
+    // it works as well.
     let _ = rustix::thread::set_name(c"rekindle-shim");
     sys::ignore_signals(&NOT_FOR_US);
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

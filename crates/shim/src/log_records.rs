@@ -1,11 +1,13 @@
 //! Output as CRI records: `<time> <stdout|stderr> <tags> <text>`. Pure: bytes in, bytes out.
 //!
-//! The first tag is P for a piece of a line that goes on, F for its end. Output is written as it comes: a piece without a newline
-//! becomes a P record at once, so that nothing is held back and no line, however long, takes memory.
+//! The first tag is P for a piece of a line that goes on, F for its end. Output is written as it
+//! comes: a piece without a newline becomes a P record at once, so that nothing is held back and no
+//! line, however long, takes memory.
 //!
-//! A file begins with a whole line wherever that is possible. Where it is not, because a line is longer than there is room for, the
-//! first record of the new file has the further tag [`CONTINUED`]: who has not read the file before it knows that it holds the rest
-//! of a line. The format allows further tags behind a colon (`pkg/kubelet/kuberuntime/logs`: `LogTagDelimiter`).
+//! A file begins with a whole line wherever that is possible. Where it is not, because a line is
+//! longer than there is room for, the first record of the new file has the further tag
+//! [`CONTINUED`]: who has not read the file before it knows that it holds the rest of a line. The
+//! format allows further tags behind a colon (`pkg/kubelet/kuberuntime/logs`: `LogTagDelimiter`).
 
 use rustix::time::Timespec;
 
@@ -64,7 +66,8 @@ impl LogRecords {
         self.stdout.last_line == whole && self.stderr.last_line == whole
     }
 
-    /// How much of a piece of output ends the line that its stream is in; nothing when it is in none, all when the piece does not end it.
+    /// How much of a piece of output ends the line that its stream is in; nothing when it is in
+    /// none, all when the piece does not end it.
     pub(crate) fn rest_of_line(&self, stream: Stream, piece: &[u8]) -> usize {
         let records = match stream {
             Stream::Stdout => &self.stdout,
@@ -96,8 +99,8 @@ impl LogRecords {
         }
     }
 
-    /// Appends the records of a piece of output to `out`. Answers how many bytes of it are dropped, because they end a line whose
-    /// beginning was lost.
+    /// Appends the records of a piece of output to `out`. Answers how many bytes of it are dropped,
+    /// because they end a line whose beginning was lost.
     pub(crate) fn write(
         &mut self,
         time: Timespec,
@@ -165,7 +168,8 @@ mod tests {
 
     use super::*;
 
-    /// The tags and texts of the records of stdout that these pieces become: `|` begins another file, `!` before a piece has it lost.
+    /// The tags and texts of the records of stdout that these pieces become: `|` begins another
+    /// file, `!` before a piece has it lost.
     fn records(pieces: &[&str]) -> Vec<String> {
         let mut records = LogRecords::default();
         let mut out = Vec::new();

@@ -1,7 +1,8 @@
 //! The log files of a container, in the format of `log_records`.
 //!
-//! Files are rotated by size: `f` → `f.1` → `f.2` …; only the shim writes them. The last eighth of a file is room for the end of a
-//! line: from there on a file is left as soon as both streams stand between two lines. A file never grows beyond its limit.
+//! Files are rotated by size: `f` → `f.1` → `f.2` …; only the shim writes them. The last eighth of
+//! a file is room for the end of a line: from there on a file is left as soon as both streams stand
+//! between two lines. A file never grows beyond its limit.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -53,8 +54,8 @@ pub(crate) struct Copy {
 }
 
 impl Log {
-    /// Opens the file for appending. A link, or anything that is not a regular file with one name, is refused: whoever put
-    /// it there wants to write, or have read, another file.
+    /// Opens the file for appending. A link, or anything that is not a regular file with one name,
+    /// is refused: whoever put it there wants to write, or have read, another file.
     pub(crate) fn open(sandbox: &Sandbox, plan: &LogPlan) -> Result<Self, Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let path = Path::new(&plan.dir);
@@ -98,7 +99,8 @@ impl Log {
         }
     }
 
-    /// Whoever does not read in time, or is gone, gets no more: a container does not wait for those who look at it.
+    /// Whoever does not read in time, or is gone, gets no more: a container does not wait for those
+    /// who look at it.
     fn copy(&mut self, stream: Stream, piece: &[u8]) {
         self.copies.retain(|copy| {
             copy.stream != stream
@@ -152,7 +154,8 @@ impl Log {
         self.bytes += out.len() as u64;
     }
 
-    /// On any failure it goes on with the file it has; but never beyond its limit: then it starts over.
+    /// On any failure it goes on with the file it has; but never beyond its limit: then it starts
+    /// over.
     fn rotate(&mut self) {
         let name = |n: u32| match n {
             0 => self.plan.file.clone(),

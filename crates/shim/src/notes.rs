@@ -1,4 +1,5 @@
-//! What nobody asked for and somebody may want to know: lines on stderr, which is a file in the sandbox's folder.
+//! What nobody asked for and somebody may want to know: lines on stderr, which is a file in the
+//! sandbox's folder.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

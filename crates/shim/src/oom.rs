@@ -1,20 +1,22 @@
-//! Whether a container was killed for lack of memory, and what its cgroup says of it: read once, when it has died, from files
-//! whose names the agent gave.
+//! Whether a container was killed for lack of memory, and what its cgroup says of it: read once,
+//! when it has died, from files whose names the agent gave.
 
 use serde::{Deserialize, Serialize};
 
-/// Exit code of a shell whose child died of SIGKILL, which may have been for lack of memory. A first process whose builder died
-/// ends with it for the same reason.
+/// Exit code of a shell whose child died of SIGKILL, which may have been for lack of memory. A
+/// first process whose builder died ends with it for the same reason.
 pub(crate) const SHELL_KILLED: i32 = 128 + libc::SIGKILL;
 /// Bytes that are read of a file of a cgroup.
 const FILE_BYTES_MAX: u64 = 4096;
-/// Version 1 has no word for "no limit": it is a number past all memory, the largest multiple of a page.
+/// Version 1 has no word for "no limit": it is a number past all memory, the largest multiple of a
+/// page.
 const NO_LIMIT_FROM: u64 = 1 << 62;
 
 /// The files of a memory cgroup that tell of an OOM kill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFiles {
-    /// The one with the line `oom_kill N`: `memory.oom_control` (version 1) or `memory.events` (version 2).
+    /// The one with the line `oom_kill N`: `memory.oom_control` (version 1) or `memory.events`
+    /// (version 2).
     pub oom_counter: String,
     /// The limit in bytes, or a word or a number past all memory where there is none.
     pub limit: String,
@@ -34,8 +36,9 @@ pub struct OomRecord {
 }
 
 impl MemoryFiles {
-    /// What they say; none when nothing was killed, or nobody can tell. The cgroup is new for each attempt, so what it counts is this
-    /// attempt's. `read` gives so many bytes of a file of the host.
+    /// What they say; none when nothing was killed, or nobody can tell. The cgroup is new for each
+    /// attempt, so what it counts is this attempt's. `read` gives so many bytes of a file of the
+    /// host.
     pub(crate) fn read(&self, read: impl Fn(&str, u64) -> Option<String>) -> Option<OomRecord> {
         let text = |path: &str| read(path, FILE_BYTES_MAX);
         let kills = kills(&text(&self.oom_counter)?).filter(|kills| *kills > 0)?;

@@ -1,8 +1,9 @@
 //! The pages of a program's own code, as far as they are mapped.
 //!
-//! The kernel maps code in pieces of 64 KiB around each page that is used, and never unmaps it while memory is plenty; so a
-//! process that has started shows nearly all of its code as resident, most of which only its start needed. What is given
-//! back here stays in the page cache and is mapped again, without the disk, when it is used again.
+//! The kernel maps code in pieces of 64 KiB around each page that is used, and never unmaps it
+//! while memory is plenty; so a process that has started shows nearly all of its code as resident,
+//! most of which only its start needed. What is given back here stays in the page cache and is
+//! mapped again, without the disk, when it is used again.
 
 use std::fs;
 use std::io;
@@ -10,7 +11,8 @@ use std::ops::Range;
 
 use crate::sys;
 
-/// Unmaps the code and the constants of this program. Answers how many bytes of address space that concerned.
+/// Unmaps the code and the constants of this program. Answers how many bytes of address space that
+/// concerned.
 ///
 /// # Errors
 /// `/proc` cannot be read, or the kernel refuses.
@@ -25,8 +27,9 @@ pub fn give_back() -> io::Result<usize> {
     Ok(bytes)
 }
 
-/// The mappings of this file that nobody can write to, and of which no page was ever changed. What the loader has changed
-/// before it took the right to write away holds pages of its own, in memory or swapped out, which are in no file.
+/// The mappings of this file that nobody can write to, and of which no page was ever changed. What
+/// the loader has changed before it took the right to write away holds pages of its own, in memory
+/// or swapped out, which are in no file.
 fn untouched(smaps: &str, program: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut current = None;

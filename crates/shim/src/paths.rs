@@ -1,5 +1,6 @@
-//! Paths that an image or a volume decides over: resolved by the kernel relative to a directory descriptor, so that a
-//! symbolic link can lead anywhere but out, and swapping one meanwhile changes nothing (openat2(2)).
+//! Paths that an image or a volume decides over: resolved by the kernel relative to a directory
+//! descriptor, so that a symbolic link can lead anywhere but out, and swapping one meanwhile
+//! changes nothing (openat2(2)).
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
@@ -32,7 +33,8 @@ pub(crate) enum Links {
 
 impl Links {
     fn flags(self) -> ResolveFlags {
-        // A magic link (/proc/self/fd/3) leads to wherever a descriptor points, so none is ever followed.
+        // A magic link (/proc/self/fd/3) leads to wherever a descriptor points, so none is ever
+        // followed.
         ResolveFlags::NO_MAGICLINKS
             | match self {
                 Links::InRoot => ResolveFlags::IN_ROOT,
@@ -70,7 +72,8 @@ pub(crate) fn find(root: BorrowedFd<'_>, path: &Path, links: Links) -> Result<Ow
     open(root, path, OFlags::PATH, links)
 }
 
-/// Finds what stands at `path` inside `root`; makes it, and the directories before it, when it is absent.
+/// Finds what stands at `path` inside `root`; makes it, and the directories before it, when it is
+/// absent.
 pub(crate) fn find_or_make(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -97,7 +100,8 @@ pub(crate) fn find_or_make(
         }
     };
     match made {
-        // Somebody made it meanwhile, or a link stands there that leads to nothing: found, or a clear error.
+        // Somebody made it meanwhile, or a link stands there that leads to nothing: found, or a
+        // clear error.
         Ok(()) | Err(Errno::EXIST) => match find(root, path, links) {
             Err(Errno::NOENT) => Err(Errno::LOOP),
             result => result,

@@ -1,4 +1,5 @@
-//! Pipes and sockets between the shim and the processes that it forks, and descriptors that are sent over them.
+//! Pipes and sockets between the shim and the processes that it forks, and descriptors that are
+//! sent over them.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -26,7 +27,8 @@ pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), Failure> {
         .setup(|| "make a pair of sockets".to_owned())
 }
 
-/// Makes an end non-blocking. Only the shim's: the flag belongs to an end, and a container's own writes must block as usual.
+/// Makes an end non-blocking. Only the shim's: the flag belongs to an end, and a container's own
+/// writes must block as usual.
 pub(crate) fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
     let flags = rustix::fs::fcntl_getfl(fd)?;
     rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)

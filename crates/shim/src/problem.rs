@@ -4,7 +4,8 @@ use rustix::io::Errno;
 
 use crate::protocol::{Failure, FailureKind};
 
-/// What is told of a process that died and could not say why, before it ran the command that it was made for.
+/// What is told of a process that died and could not say why, before it ran the command that it was
+/// made for.
 pub(crate) const KILLED_UNREADY: &str = "it was killed while it was being prepared";
 
 /// The kernel's word for an error, in lower case and without its number.

@@ -1,7 +1,9 @@
-//! What the agent and a shim say to each other over the sandbox's unix socket: frames of a length (u32, little endian) and
-//! a JSON text. The agent calls, the shim answers by number; exits come unasked.
+//! What the agent and a shim say to each other over the sandbox's unix socket: frames of a length
+//! (u32, little endian) and a JSON text. The agent calls, the shim answers by number; exits come
+//! unasked.
 //!
-//! A plan is fully resolved: what is left to do inside is what can only be done there (the image's users, links in paths).
+//! A plan is fully resolved: what is left to do inside is what can only be done there (the image's
+//! users, links in paths).
 
 mod ahead;
 mod exec;
@@ -31,16 +33,20 @@ pub struct Call {
 pub enum Request {
     /// Make the namespaces. Once, before all else.
     Configure(SandboxPlan),
-    /// Give a configured sandbox that was made ahead of need to its pod. Answered when it has taken the pod's settings.
+    /// Give a configured sandbox that was made ahead of need to its pod. Answered when it has taken
+    /// the pod's settings.
     Claim(ClaimPlan),
-    /// Make a container and hold it just before its exec. Answered when it is ready; one that stands already is success.
+    /// Make a container and hold it just before its exec. Answered when it is ready; one that
+    /// stands already is success.
     Create(Box<ContainerPlan>),
-    /// Put the root of a container's next start together. Answered when it stands; the [`Request::Create`] that it serves takes it. It is
-    /// nobody's before, and goes away when another one is made for the same container, or another agent comes.
-    /// Only of a shim that says [`RootsAhead::Made`].
+    /// Put the root of a container's next start together. Answered when it stands; the
+    /// [`Request::Create`] that it serves takes it. It is nobody's before, and goes away when
+    /// another one is made for the same container, or another agent comes. Only of a shim that says
+    /// [`RootsAhead::Made`].
     MakeRoot(Box<RootAhead>),
-    /// Let a created container go; one that is still being prepared goes when it is. Answered when the exec succeeded or failed.
-    /// A shim of an earlier version refuses the one that is still being prepared.
+    /// Let a created container go; one that is still being prepared goes when it is. Answered when
+    /// the exec succeeded or failed. A shim of an earlier version refuses the one that is still
+    /// being prepared.
     Start {
         /// Which one.
         slot: String,
@@ -52,20 +58,23 @@ pub enum Request {
         /// The signal's number.
         signal: i32,
     },
-    /// Forget a container that has ended; end one that was never started. An unknown one is success.
+    /// Forget a container that has ended; end one that was never started. An unknown one is
+    /// success.
     Remove {
         /// Which one.
         slot: String,
     },
-    /// Run one more command in a running container; the files of [`ExecPlan::files`] come along as descriptors (SCM_RIGHTS).
-    /// Answered when the exec succeeded or failed. It ends with the connection that asked for it.
+    /// Run one more command in a running container; the files of [`ExecPlan::files`] come along as
+    /// descriptors (SCM_RIGHTS). Answered when the exec succeeded or failed. It ends with the
+    /// connection that asked for it.
     Exec(Box<ExecPlan>),
     /// End such a command and its process group with SIGKILL. One that is gone already is success.
     KillExec {
         /// Its [`ExecPlan::id`].
         id: u64,
     },
-    /// Copy a container's output to pipes, and hand its input over. The descriptors of [`AttachPlan`] come along.
+    /// Copy a container's output to pipes, and hand its input over. The descriptors of
+    /// [`AttachPlan`] come along.
     Attach(AttachPlan),
     /// Everything that stands.
     State,
@@ -200,8 +209,8 @@ pub enum Phase {
         pid: u32,
         /// Microseconds since the Unix epoch.
         started_at_us: u64,
-        /// Whether it was signalled. The shim's memory of it lasts as long as the process; a state file does not tell, and
-        /// neither does a shim of an earlier version.
+        /// Whether it was signalled. The shim's memory of it lasts as long as the process; a state
+        /// file does not tell, and neither does a shim of an earlier version.
         #[serde(default)]
         notice: Notice,
     },

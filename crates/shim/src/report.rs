@@ -1,5 +1,5 @@
-//! What a process that the shim has forked tells it through a pipe or a socket, in one atomic write: that it is ready, or why it
-//! gave up.
+//! What a process that the shim has forked tells it through a pipe or a socket, in one atomic
+//! write: that it is ready, or why it gave up.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,12 +68,14 @@ impl Report {
     }
 }
 
-/// What a helper tells that forks the process that it is about, and that process itself: one message each.
+/// What a helper tells that forks the process that it is about, and that process itself: one
+/// message each.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum JoinReport {
     /// The process was forked: its number, in the shim's.
     Forked(u32),
-    /// The kernel had no memory for the fork, or says so: of a PID namespace whose first process ends it says the same.
+    /// The kernel had no memory for the fork, or says so: of a PID namespace whose first process
+    /// ends it says the same.
     NoMemory,
     /// One of them gave up.
     Failed(Failure),

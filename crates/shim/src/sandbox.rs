@@ -1,9 +1,11 @@
-//! The sandbox's namespaces: network, IPC, UTS, and a mount namespace that holds /dev/shm and nothing else. Network and IPC
-//! may be the host's instead; then nothing of them is set here. And, if its containers share one, a PID namespace, which the
-//! shim itself is not in; nor is it in the user namespace of a sandbox that has one (see [`crate::users`]).
+//! The sandbox's namespaces: network, IPC, UTS, and a mount namespace that holds /dev/shm and
+//! nothing else. Network and IPC may be the host's instead; then nothing of them is set here. And,
+//! if its containers share one, a PID namespace, which the shim itself is not in; nor is it in the
+//! user namespace of a sandbox that has one (see [`crate::users`]).
 //!
-//! The shim keeps nothing of the host mounted (but /dev/shm, with the host's IPC namespace), so that it pins nobody's file
-//! system, and reaches host paths through a descriptor of the host's root.
+//! The shim keeps nothing of the host mounted (but /dev/shm, with the host's IPC namespace), so
+//! that it pins nobody's file system, and reaches host paths through a descriptor of the host's
+//! root.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -134,10 +136,12 @@ fn loopback_up() -> Result<(), Failure> {
         .setup(|| "bring the loopback device up".to_owned())
 }
 
-/// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc will do.
+/// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc
+/// will do.
 fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Result<(), Failure> {
     for (name, value) in settings {
-        // the dots between the parts of a name are slashes of its file, and a slash in one of them is a dot
+        // the dots between the parts of a name are slashes of its file, and a slash in one of them
+        // is a dot
         let file = name.chars().map(|letter| match letter {
             '.' => '/',
             '/' => '.',
@@ -152,7 +156,8 @@ fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Resu
     Ok(())
 }
 
-/// Makes the shared memory the root, which containers bind as their /dev/shm, and lets go of everything else.
+/// Makes the shared memory the root, which containers bind as their /dev/shm, and lets go of
+/// everything else.
 fn keep_only_shm(plan: &SandboxPlan, users: &Users) -> Result<(), Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
@@ -201,7 +206,8 @@ impl Sandbox {
         read(&format!("/proc/{pid}/{file}"))
     }
 
-    /// Reads a small file of the host. Bytes that are no text, as a process may have in its name, are replaced.
+    /// Reads a small file of the host. Bytes that are no text, as a process may have in its name,
+    /// are replaced.
     pub(crate) fn read_host_file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
         let file =
             paths::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)

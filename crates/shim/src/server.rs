@@ -1,4 +1,5 @@
-//! The shim's loop: one thread, one epoll, woken by the agent's socket, by the containers' pidfds and by their pipes.
+//! The shim's loop: one thread, one epoll, woken by the agent's socket, by the containers' pidfds
+//! and by their pipes.
 
 mod attach;
 mod containers;
@@ -78,7 +79,8 @@ impl Server {
         })
     }
 
-    /// Serves until it is told to shut down, or until its agent goes away before there is a sandbox to hold.
+    /// Serves until it is told to shut down, or until its agent goes away before there is a sandbox
+    /// to hold.
     pub(crate) fn run(&mut self) -> Result<(), Errno> {
         let mut events = Vec::with_capacity(16);
         loop {
@@ -121,7 +123,8 @@ impl Server {
         Next::Continue
     }
 
-    /// The newest agent is the one that counts: an older connection belongs to one that is gone, or about to be.
+    /// The newest agent is the one that counts: an older connection belongs to one that is gone, or
+    /// about to be.
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let accepted = rustix::net::accept_with(&self.listener, flags).and_then(|socket| {

@@ -1,9 +1,9 @@
-//! One small file per container, `<slot>.state`, that says what became of it: written before anybody is told, so that an
-//! exit is known even when shim and agent are both gone.
+//! One small file per container, `<slot>.state`, that says what became of it: written before
+//! anybody is told, so that an exit is known even when shim and agent are both gone.
 //!
-//! Each change is a line of its own behind the others, and the last whole one counts: a file that is open and grows costs a
-//! fiftieth of one that is made anew and renamed. Not fsynced: what it guards against is kill -9; a power cut ends the
-//! containers themselves.
+//! Each change is a line of its own behind the others, and the last whole one counts: a file that
+//! is open and grows costs a fiftieth of one that is made anew and renamed. Not fsynced: what it
+//! guards against is kill -9; a power cut ends the containers themselves.
 
 use std::os::fd::OwnedFd;
 

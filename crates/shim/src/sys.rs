@@ -34,10 +34,11 @@ pub(crate) enum PidNamespace {
     OfChildren,
 }
 
-/// Forks, into a new PID namespace when asked for and, when given, straight into a cgroup of the unified hierarchy.
+/// Forks, into a new PID namespace when asked for and, when given, straight into a cgroup of the
+/// unified hierarchy.
 ///
-/// This copies the (small) address space rather than share it as vfork does: an OOM kill in the child's cgroup would take
-/// everything with it that shares its memory, the shim included.
+/// This copies the (small) address space rather than share it as vfork does: an OOM kill in the
+/// child's cgroup would take everything with it that shares its memory, the shim included.
 pub(crate) fn fork_into(
     cgroup: Option<BorrowedFd<'_>>,
     namespace: PidNamespace,
@@ -45,7 +46,8 @@ pub(crate) fn fork_into(
     clone3(namespace.flag(), cgroup)
 }
 
-/// Forks into new namespaces. With [`rustix::thread::UnshareFlags::NEWUSER`] among them, that one owns the others.
+/// Forks into new namespaces. With [`rustix::thread::UnshareFlags::NEWUSER`] among them, that one
+/// owns the others.
 pub(crate) fn fork_into_new(namespaces: rustix::thread::UnshareFlags) -> Result<Forked, Errno> {
     clone3(namespaces.bits().into(), None)
 }
@@ -71,8 +73,8 @@ fn clone3(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Err
     args.pidfd = (&raw mut pidfd) as u64;
     args.exit_signal = libc::SIGCHLD as u64;
     args.cgroup = cgroup.map_or(0, |fd| fd.as_raw_fd() as u64);
-    // SAFETY: without CLONE_VM this is a fork; the process has a single thread, so the child's copy of the heap and of all
-    // locks is in order. `args` and `pidfd` live across the call.
+    // SAFETY: without CLONE_VM this is a fork; the process has a single thread, so the child's copy
+    // of the heap and of all locks is in order. `args` and `pidfd` live across the call.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) };
     match pid {
         0 => Ok(Forked::Child),
@@ -85,11 +87,11 @@ fn clone3(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Err
     }
 }
 
-/// A descriptor that is readable when a child has ended. The signal that says so is blocked from now on; children unblock
-/// it by [`reset_signals`].
+/// A descriptor that is readable when a child has ended. The signal that says so is blocked from
+/// now on; children unblock it by [`reset_signals`].
 pub(crate) fn children_signal() -> Result<OwnedFd, Errno> {
-    // SAFETY: sigset_t is plain data, and the set is initialised before it is read; there is only one thread. The kernel
-    // puts a fresh descriptor into the result, which nobody else owns.
+    // SAFETY: sigset_t is plain data, and the set is initialised before it is read; there is only
+    // one thread. The kernel puts a fresh descriptor into the result, which nobody else owns.
     unsafe {
         let mut children: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut children);
@@ -104,7 +106,8 @@ pub(crate) fn children_signal() -> Result<OwnedFd, Errno> {
 
 /// The number of a child that has ended and is not reaped; it stays so.
 pub(crate) fn ended_child() -> Result<Option<u32>, Errno> {
-    // SAFETY: siginfo_t is plain data, for which all zeroes is a value; waitid fills it in, and `si_pid` is what it fills.
+    // SAFETY: siginfo_t is plain data, for which all zeroes is a value; waitid fills it in, and
+    // `si_pid` is what it fills.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -129,14 +132,15 @@ pub(crate) enum Sibling {
     },
 }
 
-/// Forks a child of the caller's parent, which alone has to reap it. By the old clone(2), which a seccomp profile can look
-/// into and so lets pass.
+/// Forks a child of the caller's parent, which alone has to reap it. By the old clone(2), which a
+/// seccomp profile can look into and so lets pass.
 pub(crate) fn fork_sibling(namespace: PidNamespace) -> Result<Sibling, Errno> {
     let flags = libc::CLONE_PARENT as libc::c_ulong
         | libc::SIGCHLD as libc::c_ulong
         | namespace.flag() as libc::c_ulong;
-    // SAFETY: without CLONE_VM and a stack of its own this is a fork of a single-threaded process, so the child's copy of
-    // the heap and of all locks is in order. The other arguments are for flags that are not given.
+    // SAFETY: without CLONE_VM and a stack of its own this is a fork of a single-threaded process,
+    // so the child's copy of the heap and of all locks is in order. The other arguments are for
+    // flags that are not given.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
     match pid {
         0 => Ok(Sibling::Child),
@@ -194,9 +198,9 @@ pub(crate) fn mount_setattr(
     change_mount(mount, &attr, recursive)
 }
 
-/// Shows the ids of a file system by the map of a user namespace: what belongs to id n on the disk belongs to its id n in
-/// this mount, which must not be attached anywhere yet. Mounts beneath it are left as they are. EINVAL when the file system
-/// cannot do that.
+/// Shows the ids of a file system by the map of a user namespace: what belongs to id n on the disk
+/// belongs to its id n in this mount, which must not be attached anywhere yet. Mounts beneath it
+/// are left as they are. EINVAL when the file system cannot do that.
 pub(crate) fn map_mount_ids(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<(), Errno> {
     let userns_fd = u64::try_from(namespace.as_raw_fd()).map_err(|_| Errno::BADF)?;
     let attr = MountAttr { set: MOUNT_ATTR_IDMAP, clear: 0, propagation: 0, userns_fd };
@@ -205,7 +209,8 @@ pub(crate) fn map_mount_ids(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) ->
 
 fn change_mount(mount: BorrowedFd<'_>, attr: &MountAttr, recursive: i32) -> Result<(), Errno> {
     let flags = libc::AT_EMPTY_PATH | recursive;
-    // SAFETY: the path is a C string, `attr` has the size that is passed with it; both live across the call.
+    // SAFETY: the path is a C string, `attr` has the size that is passed with it; both live across
+    // the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -219,8 +224,8 @@ fn change_mount(mount: BorrowedFd<'_>, attr: &MountAttr, recursive: i32) -> Resu
     check(result)
 }
 
-/// Whom the files belong to that this process makes from now on. It must run as the host's root; takes effective capabilities
-/// that concern files away, as every change of that id does.
+/// Whom the files belong to that this process makes from now on. It must run as the host's root;
+/// takes effective capabilities that concern files away, as every change of that id does.
 pub(crate) fn set_file_owner(id: u32) -> Result<(), Errno> {
     for call in [libc::SYS_setfsgid, libc::SYS_setfsuid] {
         // SAFETY: numbers only; the call knows no errors.
@@ -235,7 +240,8 @@ pub(crate) fn set_file_owner(id: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Loads a seccomp program into the calling thread; instructions are the 8 bytes of a `sock_filter` as a big number.
+/// Loads a seccomp program into the calling thread; instructions are the 8 bytes of a `sock_filter`
+/// as a big number.
 pub(crate) fn load_seccomp(program: &[u64]) -> Result<(), Errno> {
     let filter: Vec<libc::sock_filter> = program
         .iter()
@@ -251,23 +257,26 @@ pub(crate) fn load_seccomp(program: &[u64]) -> Result<(), Errno> {
         .collect();
     let len = libc::c_ushort::try_from(filter.len()).map_err(|_| Errno::TOOBIG)?;
     let prog = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: `prog` points at `len` instructions that live across the call; the kernel only reads them.
+    // SAFETY: `prog` points at `len` instructions that live across the call; the kernel only reads
+    // them.
     let result = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const prog)
     };
     check(result)
 }
 
-/// Loads a program of type `BPF_PROG_TYPE_CGROUP_DEVICE` and gives it to a cgroup of the unified hierarchy, where it stays as long as
-/// that, beside those that are there. Cgroups beneath may have programs of their own, as a nested runtime makes them: what all
-/// of them allow is allowed. Instructions lie in memory as the kernel reads them.
+/// Loads a program of type `BPF_PROG_TYPE_CGROUP_DEVICE` and gives it to a cgroup of the unified
+/// hierarchy, where it stays as long as that, beside those that are there. Cgroups beneath may have
+/// programs of their own, as a nested runtime makes them: what all of them allow is allowed.
+/// Instructions lie in memory as the kernel reads them.
 pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> Result<(), Errno> {
     const PROG_LOAD: libc::c_long = 5;
     const PROG_ATTACH: libc::c_long = 8;
     const PROG_TYPE_CGROUP_DEVICE: u32 = 15;
     const ATTACH_TYPE_CGROUP_DEVICE: u32 = 6;
     const ALLOW_MULTI: u32 = 2;
-    /// The first fields of `union bpf_attr` for each of the two commands; the rest is zero when it is not given.
+    /// The first fields of `union bpf_attr` for each of the two commands; the rest is zero when it
+    /// is not given.
     #[repr(C)]
     struct Load {
         prog_type: u32,
@@ -289,7 +298,8 @@ pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> 
         instructions: program.as_ptr().expose_provenance() as u64,
         license: license.as_ptr().expose_provenance() as u64,
     };
-    // SAFETY: the kernel reads `load` and what it points at, which live across the call; the size is that of `load`.
+    // SAFETY: the kernel reads `load` and what it points at, which live across the call; the size
+    // is that of `load`.
     let loaded =
         unsafe { libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>()) };
     check(loaded)?;
@@ -312,7 +322,8 @@ pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> 
 /// Gives all signals their default action and unblocks them.
 pub(crate) fn reset_signals() {
     for signal in 1..=64 {
-        // SAFETY: SIG_DFL installs no handler. A number that cannot be changed is refused without effect.
+        // SAFETY: SIG_DFL installs no handler. A number that cannot be changed is refused without
+        // effect.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     // SAFETY: sigset_t is plain data; the set is initialised before it is read.
@@ -351,8 +362,8 @@ pub(crate) fn close_all_on_exec() -> Result<(), Errno> {
 }
 
 fn close_range(first: u32, last: u32, flags: u32) -> Result<(), Errno> {
-    // SAFETY: numbers only. The child that calls this owns its whole table of descriptors and leaks, by `exec` or
-    // `_exit`, the owners of those it closes.
+    // SAFETY: numbers only. The child that calls this owns its whole table of descriptors and
+    // leaks, by `exec` or `_exit`, the owners of those it closes.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })
 }
 
@@ -437,19 +448,23 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     check(result.into())
 }
 
-/// Unmaps the pages of a mapping of a file that nobody can write to and of which no page was changed.
+/// Unmaps the pages of a mapping of a file that nobody can write to and of which no page was
+/// changed.
 pub(crate) fn unmap_file_pages(mapping: std::ops::Range<usize>) -> std::io::Result<()> {
     let start = mapping.start as *mut libc::c_void;
-    // SAFETY: nothing is lost: each page is the file's own, and the next access, from whichever thread, maps it again. Should
-    // the mapping have gone meanwhile, the kernel refuses; no other one takes its place, as programs are mapped only once.
+    // SAFETY: nothing is lost: each page is the file's own, and the next access, from whichever
+    // thread, maps it again. Should the mapping have gone meanwhile, the kernel refuses; no other
+    // one takes its place, as programs are mapped only once.
     let result = unsafe { libc::madvise(start, mapping.len(), libc::MADV_DONTNEED) };
     if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Gives free pages of the heap back; see malloc_trim(3). False when there was none, and with other C libraries than glibc.
+/// Gives free pages of the heap back; see malloc_trim(3). False when there was none, and with other
+/// C libraries than glibc.
 pub(crate) fn trim_heap() -> bool {
     #[cfg(target_env = "gnu")]
-    // SAFETY: the allocator gives back pages that it holds free, under its own locks; nothing that is allocated moves.
+    // SAFETY: the allocator gives back pages that it holds free, under its own locks; nothing that
+    // is allocated moves.
     unsafe {
         libc::malloc_trim(0) != 0
     }

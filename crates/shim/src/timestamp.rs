@@ -46,8 +46,8 @@ fn write_padded(mut value: i64, width: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Year, month and day of the proleptic Gregorian calendar. Works in 400-year cycles of years that begin in March, so that
-/// the leap day is a year's last.
+/// Year, month and day of the proleptic Gregorian calendar. Works in 400-year cycles of years that
+/// begin in March, so that the leap day is a year's last.
 fn civil_from_days(days_since_epoch: i64) -> (i64, i64, i64) {
     const DAYS_FROM_0000_03_01: i64 = 719_468;
     const DAYS_PER_CYCLE: i64 = 146_097;

@@ -1,9 +1,11 @@
-//! Whose user and group ids hold in a sandbox: the host's, or its own, which are a range of the host's (KEP-127).
+//! Whose user and group ids hold in a sandbox: the host's, or its own, which are a range of the
+//! host's (KEP-127).
 //!
-//! A namespace belongs to the user namespace that it was made in, so those of a sandbox with ids of its own are made by a fork
-//! that is born in the new user namespace. The shim enters them and stays in the host's user namespace itself, since it has
-//! the host's files to write. So does each child of it as long as it makes mounts; it [joins](Own::join) before anything of the
-//! pod's is done, and cannot come back.
+//! A namespace belongs to the user namespace that it was made in, so those of a sandbox with ids of
+//! its own are made by a fork that is born in the new user namespace. The shim enters them and
+//! stays in the host's user namespace itself, since it has the host's files to write. So does each
+//! child of it as long as it makes mounts; it [joins](Own::join) before anything of the pod's is
+//! done, and cannot come back.
 //!
 //! ```text
 //! shim ─ fork into user, network, IPC, UTS namespaces ─▶ founder: waits for the map ─▶ root in there ─▶ sysctls ─▶ ends
@@ -66,7 +68,8 @@ impl Users {
     }
 }
 
-/// Makes the user namespace and those that it owns, and enters the latter. `in_there` runs as their root.
+/// Makes the user namespace and those that it owns, and enters the latter. `in_there` runs as their
+/// root.
 pub(crate) fn found(
     host_root: BorrowedFd<'_>,
     range: (u32, u32),
@@ -100,7 +103,8 @@ pub(crate) fn found(
     }
 }
 
-/// Host namespaces belong to the host's users: nobody in there could use them, and whoever thinks so is mistaken in the rest.
+/// Host namespaces belong to the host's users: nobody in there could use them, and whoever thinks
+/// so is mistaken in the rest.
 fn refuse_shared(namespaces: NamespacesPlan) -> Result<(), Failure> {
     let NamespacesPlan { network, ipc, processes, users: _ } = namespaces;
     match (network, ipc, processes) {
@@ -172,8 +176,9 @@ fn settle(go: &OwnedFd, report: &OwnedFd, in_there: impl FnOnce() -> Result<(), 
     sys::exit_now(0)
 }
 
-/// Makes the process root of the user namespace that it is in: before, it is somebody whom that does not know, and everything
-/// is allowed to it. Nobody may look into it meanwhile; and it ends with its shim still, which a change of ids undoes.
+/// Makes the process root of the user namespace that it is in: before, it is somebody whom that
+/// does not know, and everything is allowed to it. Nobody may look into it meanwhile; and it ends
+/// with its shim still, which a change of ids undoes.
 pub(crate) fn become_root() -> Result<(), Failure> {
     let (uid, gid) = (Uid::ROOT, Gid::ROOT);
     rustix::thread::set_thread_groups(&[])
@@ -183,7 +188,8 @@ pub(crate) fn become_root() -> Result<(), Failure> {
     close_again()
 }
 
-/// A change of user has undone both: the process ends with its shim, and nobody who is that user can look into it.
+/// A change of user has undone both: the process ends with its shim, and nobody who is that user
+/// can look into it.
 pub(crate) fn close_again() -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
@@ -200,15 +206,15 @@ impl Own {
         become_root()
     }
 
-    /// As [`Own::join`], with a copy of the mounts that is the user namespace's. Nothing in it can be taken off or made
-    /// writable in there: what it was copied from was the host's.
+    /// As [`Own::join`], with a copy of the mounts that is the user namespace's. Nothing in it can
+    /// be taken off or made writable in there: what it was copied from was the host's.
     pub(crate) fn join_with_mounts(&self) -> Result<(), Failure> {
         self.join()?;
         sys::unshare(UnshareFlags::NEWNS).setup(|| "copy the mounts".to_owned())
     }
 
-    /// Whatever the calling process makes from now on belongs to root in there: folders to mount on, device nodes, new file
-    /// systems. It is the host's root still and may as much as before.
+    /// Whatever the calling process makes from now on belongs to root in there: folders to mount
+    /// on, device nodes, new file systems. It is the host's root still and may as much as before.
     pub(crate) fn make_for_root(&self) -> Result<(), Failure> {
         let what = || "make files for the user namespace's root".to_owned();
         sys::set_file_owner(self.first).setup(what)?;
@@ -224,8 +230,9 @@ impl Own {
             .setup(|| "give a file to the user namespace's root".to_owned())
     }
 
-    /// Shows what `mount` shows, which is attached nowhere yet, by the ids in there: what is somebody's on the disk is the
-    /// same id's inside, whatever range that is. Mounts beneath it are not changed; what is in them is nobody's inside.
+    /// Shows what `mount` shows, which is attached nowhere yet, by the ids in there: what is
+    /// somebody's on the disk is the same id's inside, whatever range that is. Mounts beneath it
+    /// are not changed; what is in them is nobody's inside.
     pub(crate) fn map(
         &self,
         mount: BorrowedFd<'_>,

@@ -1,4 +1,5 @@
-//! What a container may reach of the node's devices and cgroups. Needs root, and the unified cgroup hierarchy.
+//! What a container may reach of the node's devices and cgroups. Needs root, and the unified cgroup
+//! hierarchy.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives a real process")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

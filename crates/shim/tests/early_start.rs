@@ -1,4 +1,5 @@
-//! A start that is asked for together with the creation: the container goes on as soon as it is prepared.
+//! A start that is asked for together with the creation: the container goes on as soon as it is
+//! prepared.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "it drives a real process")]
 
@@ -129,7 +130,8 @@ fn writing(shim: &Shim, group: &Group) -> ContainerPlan {
     plan
 }
 
-/// Has it stand still before its first step, while it is to be created and started; answers its process.
+/// Has it stand still before its first step, while it is to be created and started; answers its
+/// process.
 fn held(shim: &mut Shim, group: &Group, plan: ContainerPlan) -> OwnedFd {
     shim.send(create_and_start(plan));
     assert!(matches!(shim.call(Request::State), Ok(Answer::State(_))));

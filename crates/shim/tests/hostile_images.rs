@@ -1,5 +1,6 @@
-//! Images and volumes that are made to break out: CVE classes of the container engines, each against the real shim. The
-//! image is a layer of the test's own over the host's root, so that there is a shell in it. Needs root.
+//! Images and volumes that are made to break out: CVE classes of the container engines, each
+//! against the real shim. The image is a layer of the test's own over the host's root, so that
+//! there is a shell in it. Needs root.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives a real process")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -46,7 +47,8 @@ fn a_passwd_file_that_is_a_link_out_is_looked_up_inside() {
     fs::write(shim.path("outside/passwd"), "evil:x:4242:4242::/:/bin/sh\n").unwrap();
     symlink(shim.path("outside/passwd"), shim.path("image/etc/passwd")).unwrap();
     let mut plan = shim.plan("id -u");
-    // The link's target exists inside, too, as the host's root is a layer here: mask it, as an image would not have it.
+    // The link's target exists inside, too, as the host's root is a layer here: mask it, as an
+    // image would not have it.
     plan.root.mask = vec![shim.text("outside")];
     plan.process.user.image_user = "evil".to_owned();
     let failure = shim.create(plan).unwrap_err();
@@ -129,7 +131,8 @@ fn a_sub_path_that_is_absent_is_made_and_one_inside_is_followed() {
     }
 }
 
-/// CVE-2021-30465, CVE-2025-31133: a neighbour swaps links in a shared volume while mounts are made in it.
+/// CVE-2021-30465, CVE-2025-31133: a neighbour swaps links in a shared volume while mounts are made
+/// in it.
 #[test]
 fn swapping_links_in_a_volume_while_it_is_mounted_changes_nothing_outside() {
     let mut shim = Shim::new();
@@ -231,7 +234,8 @@ fn paths_with_colons_and_commas_are_mounted() {
     assert!(cause == ExitCause::Code(0) && log.contains("found"), "{log}");
 }
 
-/// An image as a volume: its layers lie over each other, nothing is written to them, and no link in them leads out.
+/// An image as a volume: its layers lie over each other, nothing is written to them, and no link in
+/// them leads out.
 #[test]
 fn layers_as_a_volume_are_one_folder_and_a_sub_path_stays_inside() {
     let mut shim = Shim::new();

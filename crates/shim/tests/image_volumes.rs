@@ -1,4 +1,5 @@
-//! The folders that an image says its containers write to, on roots that are read-only: against the real shim. Needs root.
+//! The folders that an image says its containers write to, on roots that are read-only: against the
+//! real shim. Needs root.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives a real process")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -13,13 +13,15 @@ use std::path::Path;
 use rekindle_shim::protocol::*;
 use shim::Shim;
 
-/// What a container can see of how it was put together: mounts without their numbers, /dev, what is hidden, its rights.
+/// What a container can see of how it was put together: mounts without their numbers, /dev, what is
+/// hidden, its rights.
 const LOOK: &str = "exec 2>&1; sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //; s/(master|shared|propagate_from):[0-9]+ //' /proc/self/mountinfo | sort; \
     ls -l /dev /dev/pts | sed -E 's/[A-Z][a-z]{2} .*:[0-9]{2}//'; ls -a /sys/firmware; cat /proc/timer_list; cat /proc/self/status | \
     grep -E 'Cap|Seccomp|NoNew|Uid|Gid|Groups'; readlink /proc/self/ns/mnt >/dev/null; pwd; umask; ls -a /data; cat /etc/made; ps ax | wc -l; \
     touch /x && mv /x /y && ls -d /y; mkdir /sys/x || echo refused";
 
-/// Has one made, and answers its mount namespace. Those of containers that have ended may go meanwhile.
+/// Has one made, and answers its mount namespace. Those of containers that have ended may go
+/// meanwhile.
 fn make(shim: &mut Shim, plan: &ContainerPlan) -> (String, File) {
     let before = held(shim);
     let ahead = RootAhead::of("web", plan).unwrap();
@@ -30,7 +32,8 @@ fn make(shim: &mut Shim, plan: &ContainerPlan) -> (String, File) {
     new.pop_first().unwrap()
 }
 
-/// The mount namespaces that the shim holds open. They are kept: the number of one that is gone would be given to another one.
+/// The mount namespaces that the shim holds open. They are kept: the number of one that is gone
+/// would be given to another one.
 fn held(shim: &Shim) -> BTreeMap<String, File> {
     let files = fs::read_dir(format!("/proc/{}/fd", shim.pid())).unwrap();
     let held = files.filter_map(|file| {

@@ -1,5 +1,6 @@
-//! How long runs take: `cargo bench -p rekindle-sim`. Wall-clock time is what is wanted here. The short runs are for tools that
-//! count instructions, and come only when they are asked for by name. A trace's hash tells whether two versions did the same.
+//! How long runs take: `cargo bench -p rekindle-sim`. Wall-clock time is what is wanted here. The
+//! short runs are for tools that count instructions, and come only when they are asked for by name.
+//! A trace's hash tells whether two versions did the same.
 #![allow(clippy::disallowed_methods, reason = "a benchmark tells how long things take")]
 #![allow(clippy::unwrap_used, reason = "a benchmark says by failing what it expected")]
 
@@ -19,8 +20,8 @@ const CRASH_LOOP: &str = include_str!("../../../examples/sim/crash-loop.yaml");
 
 const DAY: TickDuration = TickDuration::from_secs(24 * 60 * 60);
 
-/// 30,000 pods on 1,000 nodes: a bad revision of one of thirty Deployments after ten minutes, 30 % of the nodes without a network
-/// from minute 20 to minute 40.
+/// 30,000 pods on 1,000 nodes: a bad revision of one of thirty Deployments after ten minutes, 30 %
+/// of the nodes without a network from minute 20 to minute 40.
 fn large(nodes: usize, deployments: usize, replicas: usize) -> Scenario {
     let deployment = |name: &str, image: &str| {
         json!({
@@ -48,7 +49,8 @@ fn large(nodes: usize, deployments: usize, replicas: usize) -> Scenario {
     Scenario::from_documents(documents).unwrap()
 }
 
-/// What was used so far: seconds on a processor, and the most memory, in MiB. Others may want the processors, too.
+/// What was used so far: seconds on a processor, and the most memory, in MiB. Others may want the
+/// processors, too.
 fn used() -> (f64, u64) {
     let line = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanos: f64 = line.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);
@@ -76,7 +78,8 @@ fn measure(name: &str, scenario: &Scenario) {
     );
 }
 
-/// The same crash loop for the pod's core alone: no API, no controllers, nothing is written. What the whole takes more is theirs.
+/// The same crash loop for the pod's core alone: no API, no controllers, nothing is written. What
+/// the whole takes more is theirs.
 fn core_alone(length: TickDuration) {
     let pod = json!({
         "metadata": {"name": "crash", "namespace": "default", "uid": "1"},

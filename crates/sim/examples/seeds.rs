@@ -1,6 +1,6 @@
-//! Plays the campaigns of many seeds on all cores and shows the first that breaks a promise, made as small as it can be:
-//! `cargo xtask sim --seeds 1..1000`, or as many as there is time for: `cargo xtask sim --seeds 1.. --for 2h`. The same seed and
-//! commit give the same trace.
+//! Plays the campaigns of many seeds on all cores and shows the first that breaks a promise, made
+//! as small as it can be: `cargo xtask sim --seeds 1..1000`, or as many as there is time for:
+//! `cargo xtask sim --seeds 1.. --for 2h`. The same seed and commit give the same trace.
 #![allow(clippy::disallowed_methods, reason = "it tells how long it takes")]
 
 use std::ops::Range;
@@ -54,7 +54,8 @@ fn range(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// How many were played until then, and the failure of the lowest seed that has one: every seed below it was played.
+/// How many were played until then, and the failure of the lowest seed that has one: every seed
+/// below it was played.
 fn play_all(seeds: Range<u64>, until: Option<Instant>) -> (u64, Option<Box<Failure>>) {
     let next = AtomicU64::new(seeds.start);
     let first: Mutex<Option<Box<Failure>>> = Mutex::new(None);
@@ -87,7 +88,8 @@ fn play_all(seeds: Range<u64>, until: Option<Instant>) -> (u64, Option<Box<Failu
 
 fn show(failure: &Failure) {
     println!("seed {}, step {}: {}", failure.seed, failure.step, failure.message);
-    // where it panics was told when it was found; each smaller campaign that panics as well would tell it again
+    // where it panics was told when it was found; each smaller campaign that panics as well would
+    // tell it again
     std::panic::set_hook(Box::new(|_| {}));
     let campaign = Campaign::of_seed(failure.seed);
     let smallest = campaign.shrink(failure, SHRINK_RUNS);

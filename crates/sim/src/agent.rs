@@ -1,4 +1,5 @@
-//! A node: the real pod cores over a fake runtime that takes its time and does what the scenario says.
+//! A node: the real pod cores over a fake runtime that takes its time and does what the scenario
+//! says.
 
 mod comeback;
 mod conduct;
@@ -65,7 +66,8 @@ struct Sandbox {
 #[derive(Debug)]
 pub(crate) struct PodOnNode {
     pub(crate) core: PodCore,
-    /// What its agent counts by. Everything in here is in the agent's time, but for the times that the world hands in.
+    /// What its agent counts by. Everything in here is in the agent's time, but for the times that
+    /// the world hands in.
     clock: Skew,
     pub(crate) pod: Arc<Pod>,
     /// What its next status is written on.
@@ -74,7 +76,8 @@ pub(crate) struct PodOnNode {
     journal: Option<Arc<Journal>>,
     config: Config,
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
-    /// The sandbox that was torn down last; only the bug [`crate::known_bugs::KnownBug::SandboxOfNamesake`] finds it again.
+    /// The sandbox that was torn down last; only the bug
+    /// [`crate::known_bugs::KnownBug::SandboxOfNamesake`] finds it again.
     torn_down: Option<(SandboxAttempt, Sandbox)>,
     containers: BTreeMap<ContainerKey, Life>,
     /// Every start that was ever made.
@@ -237,8 +240,8 @@ impl PodOnNode {
         self.starts.iter().filter(|key| key.name.0 == name).count()
     }
 
-    /// How often the runtime could not start it: such an attempt counts as well, unless its agent died before it heard of that and
-    /// the next one started it.
+    /// How often the runtime could not start it: such an attempt counts as well, unless its agent
+    /// died before it heard of that and the next one started it.
     pub(crate) fn failed_starts_of(&self, name: &str) -> usize {
         let of = |keys: &BTreeSet<ContainerKey>| {
             let of_it = keys.iter().filter(|key| key.name.0 == name);
@@ -283,7 +286,8 @@ impl PodOnNode {
         self.core.poll_timeout().map(|due| self.clock.when(due))
     }
 
-    /// What must never be: what was noted, or two starts of a container that run at the same time (P1).
+    /// What must never be: what was noted, or two starts of a container that run at the same time
+    /// (P1).
     pub(crate) fn broken_promise(&self) -> Option<String> {
         if let Some(broken) = &self.broken {
             return Some(broken.clone());

@@ -1,5 +1,5 @@
-//! How many of the pods that are wanted serve: Ready in the API, on a node that is connected. Kept up to date change by change,
-//! so that a world of many pods costs nothing while nothing happens.
+//! How many of the pods that are wanted serve: Ready in the API, on a node that is connected. Kept
+//! up to date change by change, so that a world of many pods costs nothing while nothing happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use rekindle_types::pods::is_ready;
 /// The account.
 #[derive(Debug, Default)]
 pub(crate) struct Availability {
-    /// By the UID of the Deployment, ReplicaSet, ReplicationController, StatefulSet or DaemonSet, or by namespace/name of a naked pod:
-    /// that stays wanted when it is lost.
+    /// By the UID of the Deployment, ReplicaSet, ReplicationController, StatefulSet or DaemonSet,
+    /// or by namespace/name of a naked pod: that stays wanted when it is lost.
     workloads: BTreeMap<String, Workload>,
     /// From the UID of a ReplicaSet to that of its Deployment.
     parents: BTreeMap<String, String>,
@@ -104,7 +104,8 @@ impl Availability {
         }
     }
 
-    /// Somebody deletes this by hand: a naked pod, or a namespace with all of these, is not wanted any more.
+    /// Somebody deletes this by hand: a naked pod, or a namespace with all of these, is not wanted
+    /// any more.
     pub(crate) fn give_up(&mut self, id: &ObjectId) {
         let given_up = |key: &str| match id.kind {
             Kind::Pod => key == id.name.to_string(),

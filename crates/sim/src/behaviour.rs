@@ -11,7 +11,8 @@ use crate::spoken::spoken;
 /// As the kernel's SIGKILL shows in a shell.
 const OOM_CODE: u8 = 137;
 
-/// What containers do that are chosen; the first that chooses a start decides. One that none chooses runs until it is told to end.
+/// What containers do that are chosen; the first that chooses a start decides. One that none
+/// chooses runs until it is told to end.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a behaviour: a map of fields")]
 pub struct Behaviour {
@@ -141,7 +142,8 @@ impl Behaviours {
         !behaviour.unready && behaviour.ready_after.is_none_or(|after| runs >= after)
     }
 
-    /// What is to be done about a container that runs, now that another behaviour would choose its start.
+    /// What is to be done about a container that runs, now that another behaviour would choose its
+    /// start.
     pub(crate) fn turn(&self, before: Option<usize>, now: Option<usize>) -> Turn {
         let lasts = |behaviour: &Behaviour| behaviour.hangs || behaviour.concerns_readiness();
         match before.map(|index| &self.all[index]) {
@@ -173,7 +175,8 @@ pub enum Unchosen {
     /// It runs until it is told to end.
     #[default]
     Runs,
-    /// One that is there to end does so, well and soon: an init container, and one that is not restarted after a success.
+    /// One that is there to end does so, well and soon: an init container, and one that is not
+    /// restarted after a success.
     EndsWhereItShould,
 }
 
@@ -191,7 +194,8 @@ impl Unchosen {
     }
 }
 
-/// Init containers but for sidecars, and those whose restart policy is not Always: their own one (KEP-5307), or the pod's.
+/// Init containers but for sidecars, and those whose restart policy is not Always: their own one
+/// (KEP-5307), or the pod's.
 fn is_there_to_end(pod: &Pod, name: &str) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let of_name = |containers: &[Container]| {

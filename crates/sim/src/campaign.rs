@@ -1,5 +1,6 @@
-//! A campaign: a workload, users who change it, and faults, all made from one seed. First everything goes wrong that can
-//! (safety: no promise may break), then nothing does any more (liveness: everything must come to rest as it was asked for).
+//! A campaign: a workload, users who change it, and faults, all made from one seed. First
+//! everything goes wrong that can (safety: no promise may break), then nothing does any more
+//! (liveness: everything must come to rest as it was asked for).
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +22,8 @@ use crate::written::Written;
 
 /// When faults stop.
 pub const FAULTS_END: TickDuration = TickDuration::from_secs(20 * 60);
-/// Everything must have come to rest so long after faults stopped: the longest backoff is five minutes, that of a Job ten, and a
-/// ladder counts attempts for ten more.
+/// Everything must have come to rest so long after faults stopped: the longest backoff is five
+/// minutes, that of a Job ten, and a ladder counts attempts for ten more.
 pub const REST_WITHIN: TickDuration = TickDuration::from_secs(60 * 60);
 
 /// What is done in one run.
@@ -83,7 +84,8 @@ pub struct Failure {
 }
 
 impl Passed {
-    /// What the deaths of so many agents changed: how something ended, or what was done; or what was written that they do not explain.
+    /// What the deaths of so many agents changed: how something ended, or what was done; or what
+    /// was written that they do not explain.
     fn differs_from(&self, plain: &Self, deaths: u64) -> Option<String> {
         if let Some(other) = other_end(&self.end_state, &plain.end_state) {
             return Some(format!("agents that die change the end of {other}"));
@@ -124,7 +126,8 @@ impl Campaign {
     /// Plays it in a world.
     ///
     /// # Errors
-    /// The first promise that did not hold, beginning with its number; or `error: ` and why the run failed.
+    /// The first promise that did not hold, beginning with its number; or `error: ` and why the run
+    /// failed.
     fn judge(&self, world: &mut World, pace: Pace) -> Result<Passed, String> {
         let went = self.go_through(world, pace);
         if let Some(broken) = world.broken_promise() {
@@ -148,12 +151,13 @@ impl Campaign {
         })
     }
 
-    /// Plays it, and where nothing goes wrong but that agents die also without that: then all must end as it does there, and as much
-    /// must have been done.
+    /// Plays it, and where nothing goes wrong but that agents die also without that: then all must
+    /// end as it does there, and as much must have been done.
     ///
-    /// What an agent waited for when it died the next one has some milliseconds later, so that pods which failed in one moment fail in
-    /// several: of four replicas, half may then have failed, and a Job make one pod more. So there is another run without deaths to be
-    /// equal to, whose runtime answers when it did in this one ([`crate::pace`]).
+    /// What an agent waited for when it died the next one has some milliseconds later, so that pods
+    /// which failed in one moment fail in several: of four replicas, half may then have failed, and
+    /// a Job make one pod more. So there is another run without deaths to be equal to, whose
+    /// runtime answers when it did in this one ([`crate::pace`]).
     ///
     /// # Errors
     /// The first promise that did not hold.
@@ -197,7 +201,8 @@ impl Campaign {
         world.run_until(FAULTS_END + REST_WITHIN)
     }
 
-    /// What did not hold is the last line of its trace, unless it was noticed while the world went on.
+    /// What did not hold is the last line of its trace, unless it was noticed while the world went
+    /// on.
     fn failed(&self, broken: &str, world: &mut World) -> Box<Failure> {
         world.breaks(broken);
         let message = world.broken_promise().unwrap_or_default().to_owned();
@@ -224,8 +229,8 @@ impl Campaign {
         }
     }
 
-    /// A smaller campaign in which the same promise breaks: what is not needed for that is left out, as long as it takes at most
-    /// so many runs.
+    /// A smaller campaign in which the same promise breaks: what is not needed for that is left
+    /// out, as long as it takes at most so many runs.
     #[must_use]
     pub fn shrink(&self, failure: &Failure, mut runs: usize) -> Self {
         let mut smallest = self.clone();
@@ -279,11 +284,12 @@ impl Campaign {
     }
 }
 
-/// Whether as much was done as without agents that die, of which there were so many. One that dies moves what follows by some milliseconds,
-/// and what comes in one moment there may come one after the other here, or the other way round. A container that is made when its
-/// backoff is over is never started when the whole pod is restarted at that very moment: of such containers there may be fewer. One that
-/// is to be started when its Job has failed is started and asked to end, or not: of starts there may be as many more or fewer as
-/// of signals.
+/// Whether as much was done as without agents that die, of which there were so many. One that dies
+/// moves what follows by some milliseconds, and what comes in one moment there may come one after
+/// the other here, or the other way round. A container that is made when its backoff is over is
+/// never started when the whole pod is restarted at that very moment: of such containers there may
+/// be fewer. One that is to be started when its Job has failed is started and asked to end, or not:
+/// of starts there may be as many more or fewer as of signals.
 fn as_much(passed: Tally, plain: Tally, deaths: u64) -> bool {
     let fewer = plain.starts.saturating_sub(passed.starts);
     let more = passed.starts.saturating_sub(plain.starts);

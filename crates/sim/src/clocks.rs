@@ -1,5 +1,6 @@
-//! The wall clock, and what each process makes of it. A process reads it when it starts and counts by itself then, so that a clock
-//! that is set concerns those that start later. The world's own time goes on evenly, whatever anybody sets.
+//! The wall clock, and what each process makes of it. A process reads it when it starts and counts
+//! by itself then, so that a clock that is set concerns those that start later. The world's own
+//! time goes on evenly, whatever anybody sets.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,8 @@ use rekindle_api::Entropy;
 
 use crate::trace::fnv;
 
-/// A small generator with a state of 64 bits (splitmix64, Steele and others 2014): the same seed, the same bytes.
+/// A small generator with a state of 64 bits (splitmix64, Steele and others 2014): the same seed,
+/// the same bytes.
 #[derive(Clone, Debug)]
 pub struct Seeded {
     state: u64,
@@ -43,8 +44,9 @@ impl Entropy for Seeded {
     }
 }
 
-/// What the API draws, UIDs and generated names, by what it is asked for: what else happens in a run changes nothing about it. So the
-/// same pods come to the same nodes under all policies, as the scheduler looks at many nodes by the UID of the pod. Clones are the same.
+/// What the API draws, UIDs and generated names, by what it is asked for: what else happens in a
+/// run changes nothing about it. So the same pods come to the same nodes under all policies, as the
+/// scheduler looks at many nodes by the UID of the pod. Clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct ByRequest {
     drawn: Arc<Mutex<Drawn>>,

@@ -1,5 +1,5 @@
-//! What goes wrong beside what containers do by themselves: how often calls fail, and where an agent dies. All of it follows from
-//! one seed.
+//! What goes wrong beside what containers do by themselves: how often calls fail, and where an
+//! agent dies. All of it follows from one seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,8 @@ pub struct Rates {
     pub runtime_unsaid: u64,
     /// The runtime does it and answers late.
     pub runtime_late: u64,
-    /// The runtime does it and never answers: the agent that waits hears of it when it has started again.
+    /// The runtime does it and never answers: the agent that waits hears of it when it has started
+    /// again.
     pub runtime_silent: u64,
     /// A write does not reach the API.
     pub write_lost: u64,
@@ -76,7 +77,8 @@ pub enum Deed {
     CrashAgent(u64),
     /// The agent of the node dies before its action of this number from now, counted from 0.
     CrashAgentBefore(u64, u64),
-    /// The machine of the node starts again: its containers and sandboxes are gone, and nobody saw them end.
+    /// The machine of the node starts again: its containers and sandboxes are gone, and nobody saw
+    /// them end.
     Reboot(u64),
     /// The process of the controllers dies and starts again.
     CrashControllers,
@@ -94,9 +96,11 @@ pub enum Deed {
     EndSandbox(u64),
     /// A node lacks memory and ends a pod for that; the number is taken modulo the pods.
     Pressure(u64),
-    /// Everything stands still for a while, and the clocks go on: all that was to happen meanwhile happens at once then.
+    /// Everything stands still for a while, and the clocks go on: all that was to happen meanwhile
+    /// happens at once then.
     ClockStep(TickDuration),
-    /// Somebody sets the wall clock, by so many seconds to and fro. A process reads it when it starts, and counts by itself then.
+    /// Somebody sets the wall clock, by so many seconds to and fro. A process reads it when it
+    /// starts, and counts by itself then.
     WallClock(i64),
     /// The disk is full for so long: neither the API nor agents write anything, and reads go on.
     FullDisk(TickDuration),
@@ -104,7 +108,8 @@ pub enum Deed {
     LoseRegistry(TickDuration),
     /// A user deletes an object, and says what becomes of what belongs to it. It may be refused.
     Delete(ObjectId, Propagation),
-    /// A user deletes all objects of a kind that have this label `app`, or all of them, and says what becomes of what belongs to them.
+    /// A user deletes all objects of a kind that have this label `app`, or all of them, and says
+    /// what becomes of what belongs to them.
     DeleteMany(Kind, Option<String>, Propagation),
     /// A user deletes a pod; the number is taken modulo the pods.
     DeletePod(u64),
@@ -116,7 +121,8 @@ pub enum Deed {
     RestartPod(u64, Rung),
     /// Of one container of a pod; init containers, of which that is refused, are among them.
     RestartContainer(u64),
-    /// Somebody writes this over the status of a ledger, which is null for all of it; the number is taken modulo the ledgers.
+    /// Somebody writes this over the status of a ledger, which is null for all of it; the number is
+    /// taken modulo the ledgers.
     EditLedger(u64, Value),
     /// A user does something to a node; the number is taken modulo the nodes.
     ToNode(u64, NodeDeed),
@@ -140,11 +146,11 @@ pub struct Invalid {
 pub enum NodeDeed {
     /// It is cordoned, and uncordoned after so long.
     Cordon(TickDuration),
-    /// It is cordoned and its pods are evicted, those of DaemonSets aside, again and again where a budget forbids it. After so long it
-    /// is uncordoned, whatever is left on it.
+    /// It is cordoned and its pods are evicted, those of DaemonSets aside, again and again where a
+    /// budget forbids it. After so long it is uncordoned, whatever is left on it.
     Drain(TickDuration),
-    /// Somebody vouches for so long that nothing runs on it any more, which may be wrong: the taint `out-of-service`. It is one of
-    /// the nodes without a network, if there are any.
+    /// Somebody vouches for so long that nothing runs on it any more, which may be wrong: the taint
+    /// `out-of-service`. It is one of the nodes without a network, if there are any.
     OutOfService(TickDuration),
     /// Its Node is deleted.
     Delete(Comeback),
@@ -231,7 +237,8 @@ pub enum Relief {
 pub struct Faults {
     entropy: Seeded,
     rates: Rates,
-    /// Before these actions the agent that is to carry them out dies, counted from 0 over all agents.
+    /// Before these actions the agent that is to carry them out dies, counted from 0 over all
+    /// agents.
     crashes: BTreeSet<u64>,
     /// The agents of these nodes die after so many more actions.
     dying: BTreeMap<String, u64>,
@@ -352,8 +359,8 @@ impl Faults {
         self.registry
     }
 
-    /// Whether the agent of a node dies before it carries its next action out. One that is spared dies at the next action of
-    /// another, or later.
+    /// Whether the agent of a node dies before it carries its next action out. One that is spared
+    /// dies at the next action of another, or later.
     pub(crate) fn dies_here(&mut self, node: &str) -> bool {
         let number = self.actions;
         self.actions += 1;

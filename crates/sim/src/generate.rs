@@ -23,7 +23,8 @@ use templates::{RESTART_ALL_CODE, RESTART_CODE};
 const BAD_IMAGE: &str = "app:bad";
 
 impl Campaign {
-    /// The campaign of a seed. Every fourth has no faults but agents that die: there the number of starts can be compared.
+    /// The campaign of a seed. Every fourth has no faults but agents that die: there the number of
+    /// starts can be compared.
     pub fn of_seed(seed: u64) -> Self {
         let mut draw = Draw { entropy: Seeded::new(seed) };
         let mut campaign = Self {
@@ -123,8 +124,9 @@ impl Draw {
         });
     }
 
-    /// Containers that end again and again where nothing else goes wrong: when they do follows from their starts alone, so that what is
-    /// done can be compared. One that hangs is ended when it was probed so often, which depends on when its agent began to ask.
+    /// Containers that end again and again where nothing else goes wrong: when they do follows from
+    /// their starts alone, so that what is done can be compared. One that hangs is ended when it
+    /// was probed so often, which depends on when its agent began to ask.
     fn crashes(&mut self, campaign: &mut Campaign) {
         for _ in 0..self.index(3) {
             let object = self.index(campaign.objects.len());
@@ -207,8 +209,8 @@ impl Draw {
     }
 }
 
-/// Whether it may hang, and does so for good then: somebody notices it, or nobody waits for it to be ready. Of one whose hook
-/// postStart hangs with it nobody ever asks anything.
+/// Whether it may hang, and does so for good then: somebody notices it, or nobody waits for it to
+/// be ready. Of one whose hook postStart hangs with it nobody ever asks anything.
 fn may_hang(container: &Value) -> bool {
     matches!(container["name"].as_str(), Some("app" | "aux" | "sidecar"))
         && container["lifecycle"]["postStart"].is_null()

@@ -1,5 +1,5 @@
-//! From what the store holds to what controllers and nodes read: the very objects that the API holds behind its texts, so that
-//! nothing is read twice.
+//! From what the store holds to what controllers and nodes read: the very objects that the API
+//! holds behind its texts, so that nothing is read twice.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -45,7 +45,8 @@ impl Kinds {
         Some(keys::object(self.entry(id.kind)?, &id.name.namespace, &id.name.name))
     }
 
-    /// Where the store has the object of this text, and of which revision that is; none when it is no object, but a list or a Status.
+    /// Where the store has the object of this text, and of which revision that is; none when it is
+    /// no object, but a list or a Status.
     pub(crate) fn place_of(&self, text: &[u8]) -> Option<(Key, Revision)> {
         let Placed { api_version, kind, metadata } = serde_json::from_slice(text).ok()?;
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -78,7 +79,8 @@ impl Kinds {
         (*kind == Kind::Pod).then(|| api.read(entry, stored).ok().and_then(typed))?
     }
 
-    /// The object, with the resourceVersion that it was stored with; none when its kind is not watched.
+    /// The object, with the resourceVersion that it was stored with; none when its kind is not
+    /// watched.
     pub(crate) fn read(&self, api: &Api, stored: &Stored) -> Option<Object> {
         let (kind, entry) = self.of(stored)?;
         let object = shared(*kind, api.read(entry, stored).ok()?)?;
@@ -109,7 +111,8 @@ pub(crate) fn uid_of_gone(status: &[u8]) -> Option<String> {
     (kind == "Status" && !uid.is_empty()).then_some(uid)
 }
 
-/// Whether an object is to go: it has the time at which that was asked for, or by which it is to be done.
+/// Whether an object is to go: it has the time at which that was asked for, or by which it is to be
+/// done.
 pub(crate) fn is_leaving(text: &[u8]) -> bool {
     let read = serde_json::from_slice(text);
     read.is_ok_and(|Leaving { metadata: Leave { deletion_timestamp } }| {

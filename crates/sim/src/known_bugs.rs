@@ -1,5 +1,5 @@
-//! Bugs that other node agents had, to be switched on in the fake parts: what the simulator's checks are worth is shown by their
-//! finding them. For tests only.
+//! Bugs that other node agents had, to be switched on in the fake parts: what the simulator's
+//! checks are worth is shown by their finding them. For tests only.
 
 /// One of them. Source: the table in docs/sim-campaigns.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,11 @@ pub enum KnownBug {
     EvictionForced,
     /// The controllers do not see how long a pod tolerates a taint.
     TolerationUnseen,
-    /// How long a container that crashes has to wait is kept in memory only, and an agent that starts again begins with nothing.
+    /// How long a container that crashes has to wait is kept in memory only, and an agent that
+    /// starts again begins with nothing.
     BackoffInMemory,
-    /// A wait is taken for a run: an agent that starts again begins a new series of waits when the last start is ten minutes ago.
+    /// A wait is taken for a run: an agent that starts again begins a new series of waits when the
+    /// last start is ten minutes ago.
     BackoffByWallTime,
     /// A pod that is made again under the same name has to wait as long as the one before.
     BackoffOfNamesake,
@@ -42,7 +44,8 @@ pub enum KnownBug {
     PullBackoffOfSandbox,
     /// An agent that starts again says that what was ready is not.
     ReadinessForgotten,
-    /// An agent that starts again has containers that were started pass their hook and their startup probe once more.
+    /// An agent that starts again has containers that were started pass their hook and their
+    /// startup probe once more.
     StartForgotten,
     /// The same of sidecars, for which all other containers wait.
     SidecarStartForgotten,
@@ -60,9 +63,11 @@ pub enum KnownBug {
     EvictionDeletes,
     /// A pod that was deleted is said to have succeeded, however its containers ended.
     EndTakenForSuccess,
-    /// A container that was created and not started is taken for one that runs, and is never started.
+    /// A container that was created and not started is taken for one that runs, and is never
+    /// started.
     CreatedTakenForRunning,
-    /// An agent that starts again takes a sandbox in which nothing was made yet for a dead one, and makes another.
+    /// An agent that starts again takes a sandbox in which nothing was made yet for a dead one, and
+    /// makes another.
     SandboxMadeAnew,
     /// An agent that starts again takes what has succeeded for what has failed.
     SuccessForgotten,
@@ -76,7 +81,8 @@ pub enum KnownBug {
     CollectionHalfDone,
     /// The watch shows a write before it is synced.
     ShownUnsynced,
-    /// A commit syncs the number of its revision, and what was written to objects comes with the next one.
+    /// A commit syncs the number of its revision, and what was written to objects comes with the
+    /// next one.
     RowsUnsynced,
     /// What is invalid is refused, and the rest of the request is done.
     InvalidHalfDone,

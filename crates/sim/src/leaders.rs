@@ -1,8 +1,9 @@
-//! Several operators on one API, of which one is to act: each with a clock of its own, a connection that is cut and comes back, watches
-//! that lag, and pauses between the look whether it leads and the write that follows. A user changes a Deployment meanwhile.
+//! Several operators on one API, of which one is to act: each with a clock of its own, a connection
+//! that is cut and comes back, watches that lag, and pauses between the look whether it leads and
+//! the write that follows. A user changes a Deployment meanwhile.
 //!
-//! What is looked at: no write of an old term is done after a write of a newer one (docs/adr/0030), and once faults stop one of
-//! them leads and the Deployment has its pods.
+//! What is looked at: no write of an old term is done after a write of a newer one (docs/adr/0030),
+//! and once faults stop one of them leads and the Deployment has its pods.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,6 @@
-//! The simulator: the real API core, controllers, ladder and pod cores in one thread and virtual time, over a fake runtime and a disk
-//! in memory. What runs here is what runs in production; only the drivers around it are this crate's.
+//! The simulator: the real API core, controllers, ladder and pod cores in one thread and virtual
+//! time, over a fake runtime and a disk in memory. What runs here is what runs in production; only
+//! the drivers around it are this crate's.
 #![forbid(unsafe_code)]
 
 mod agent;

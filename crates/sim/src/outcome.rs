@@ -21,7 +21,8 @@ pub struct Outcome {
     pub policy: String,
     /// Restarts of containers, of all pods that ever were.
     pub restarts: u64,
-    /// Starts of containers, of all pods that ever were: a pod that takes the place of another begins with no restarts.
+    /// Starts of containers, of all pods that ever were: a pod that takes the place of another
+    /// begins with no restarts.
     pub starts: u64,
     /// The restarts by namespace/name of the pod.
     pub restarts_by_pod: BTreeMap<String, u64>,
@@ -39,7 +40,8 @@ pub struct Outcome {
     pub length: TickDuration,
     /// Behaviours of the scenario that chose no start of a container, by their numbers.
     pub unused_behaviours: Vec<usize>,
-    /// Those that say when containers are ready, and chose none that has a readiness probe, by their numbers.
+    /// Those that say when containers are ready, and chose none that has a readiness probe, by
+    /// their numbers.
     pub unseen_readiness: Vec<usize>,
     /// Ladders that selected no pod, by namespace/name.
     pub idle_ladders: Vec<String>,

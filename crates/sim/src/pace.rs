@@ -1,14 +1,15 @@
-//! When the runtime answered. What an agent waited for when it died the next one asks for again, and has it some milliseconds later; what
-//! came in one moment comes in several then, and whoever looks at it may rightly do something else. So a run in which agents die is
-//! compared with one in which none does, and the runtime takes as long as it took there.
+//! When the runtime answered. What an agent waited for when it died the next one asks for again,
+//! and has it some milliseconds later; what came in one moment comes in several then, and whoever
+//! looks at it may rightly do something else. So a run in which agents die is compared with one in
+//! which none does, and the runtime takes as long as it took there.
 
 use std::collections::BTreeMap;
 
 use rekindle_pod::{Action, ContainerKey, HookKind, ProbeKind};
 use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 
-/// A death moves an answer by as much as it had been waited for, and no call takes longer than this; what comes later than that has
-/// another cause, and is not followed.
+/// A death moves an answer by as much as it had been waited for, and no call takes longer than
+/// this; what comes later than that has another cause, and is not followed.
 const MOVED_MAX: TickDuration = TickDuration::from_millis(400);
 
 /// How long the runtime takes for what it is asked.
@@ -46,8 +47,8 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// What an action asks of a pod's runtime that made so many sandboxes and starts; none of what campaigns with nothing but deaths
-    /// never do, or what nobody waits for.
+    /// What an action asks of a pod's runtime that made so many sandboxes and starts; none of what
+    /// campaigns with nothing but deaths never do, or what nobody waits for.
     pub(crate) fn of(
         action: &Action,
         sandboxes: u64,
@@ -85,7 +86,8 @@ impl Pace {
         !matches!(self, Self::Own)
     }
 
-    /// An agent has an answer, or the next one knows without it. What had to be asked for once more it has when it comes again.
+    /// An agent has an answer, or the next one knows without it. What had to be asked for once more
+    /// it has when it comes again.
     pub(crate) fn heard(&mut self, now: Tick, uid: &str, asked: Asked) {
         let Self::Noted(Answers(answers)) = self else { return };
         let is_first_only = matches!(asked, Asked::Probe(..));

@@ -1,4 +1,5 @@
-//! What came of a scenario, under all policies that it was played under: for programs and as a table.
+//! What came of a scenario, under all policies that it was played under: for programs and as a
+//! table.
 
 use std::fmt::Write as _;
 

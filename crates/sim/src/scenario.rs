@@ -1,4 +1,5 @@
-//! A scenario: manifests, and a script of what goes wrong. It is written as one document of kind Scenario among the manifests.
+//! A scenario: manifests, and a script of what goes wrong. It is written as one document of kind
+//! Scenario among the manifests.
 
 use rekindle_controllers::Kind;
 use rekindle_pod::Config;
@@ -88,7 +89,8 @@ impl Policy {
         }
     }
 
-    /// A manifest as it is played: without its ladders, where the policy has its own or none. None when nothing is left of it.
+    /// A manifest as it is played: without its ladders, where the policy has its own or none. None
+    /// when nothing is left of it.
     fn of_manifest(&self, object: &Value) -> Option<Value> {
         match self {
             Self::AsWritten => Some(object.clone()),
@@ -227,7 +229,8 @@ impl Scenario {
             }
         }
         let manifests = self.manifests.iter().filter_map(|object| policy.of_manifest(object));
-        // a ladder may lie in a namespace that the scenario brings, and is to be there before the pods that it is for
+        // a ladder may lie in a namespace that the scenario brings, and is to be there before the
+        // pods that it is for
         let (namespaces, others): (Vec<_>, Vec<_>) =
             manifests.partition(|object| object["kind"] == "Namespace");
         for object in namespaces.iter().chain(policy.ladders_added()).chain(&others) {
@@ -244,7 +247,8 @@ impl Scenario {
         }
         world.end();
         let outcome = Outcome::of(policy.name(), script.duration, &world);
-        // a wrong manifest is one whether or not there is time for it; nobody looks at this world any more
+        // a wrong manifest is one whether or not there is time for it; nobody looks at this world
+        // any more
         for (at, path, change) in late {
             if let Some(change) = policy.of_change(change) {
                 world.try_out(change).map_err(|refused| refused.of_change(&path, at))?;

@@ -1,4 +1,5 @@
-//! What a scenario's document says: how long, on how many nodes, what containers do, which nodes are lost, and what is changed when.
+//! What a scenario's document says: how long, on how many nodes, what containers do, which nodes
+//! are lost, and what is changed when.
 
 use std::collections::BTreeSet;
 
@@ -147,7 +148,8 @@ impl Script {
         Ok(())
     }
 
-    /// Why pods of a manifest run nowhere, if they name a node that is not there. The API takes them all the same.
+    /// Why pods of a manifest run nowhere, if they name a node that is not there. The API takes
+    /// them all the same.
     pub(crate) fn nowhere(&self, object: &Value) -> Option<String> {
         let (kind, name) = (object["kind"].as_str()?, object["metadata"]["name"].as_str()?);
         self.names_no_node(&format!("{kind} {name}: "), object)
@@ -356,7 +358,8 @@ fn check_node(path: &str, name: &str, count: usize) -> Result<(), SimError> {
 pub(crate) const PODS_AND_TEMPLATES: [&str; 3] =
     ["", "/spec/template", "/spec/jobTemplate/spec/template"];
 
-/// A manifest of kind Node says more about a node that there is: it makes none, as nobody would be there to run its pods.
+/// A manifest of kind Node says more about a node that there is: it makes none, as nobody would be
+/// there to run its pods.
 pub(crate) fn check_manifest_of_node(
     path: &str,
     object: &Value,

@@ -1,4 +1,5 @@
-//! Which ladders have selected a pod so far: one that never does was probably not meant to be as it is.
+//! Which ladders have selected a pod so far: one that never does was probably not meant to be as it
+//! is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The real API core over a disk in memory, asked without HTTP: each call is answered before it returns.
+//! The real API core over a disk in memory, asked without HTTP: each call is answered before it
+//! returns.
 
 mod asks;
 mod deletions;
@@ -27,7 +28,8 @@ use crate::told::Told;
 use crate::written::Written;
 use reads::everything;
 
-/// So many objects are held beside their texts at least: more than the pods of the largest world. The controllers hold the same.
+/// So many objects are held beside their texts at least: more than the pods of the largest world.
+/// The controllers hold the same.
 const REMEMBERED: usize = 40_000;
 /// All pods of the largest world may write at once, when their nodes have their network again.
 const LIMITS: Limits =
@@ -61,8 +63,8 @@ struct Inner {
     bug: Option<KnownBug>,
     /// Pods whose eviction was granted, as they were before.
     evicted: Vec<Arc<Pod>>,
-    /// Pods as they were read when they had been written, by revision, until the watch shows them: another write may come before that, and
-    /// the API holds the newest only.
+    /// Pods as they were read when they had been written, by revision, until the watch shows them:
+    /// another write may come before that, and the API holds the newest only.
     unseen: BTreeMap<Revision, Arc<Pod>>,
     /// How often it was opened.
     opened: u64,
@@ -242,7 +244,8 @@ impl Server {
         self.inner().broken.take()
     }
 
-    /// What the watch shows of the commit in which power was lost; only the bug [`KnownBug::ShownUnsynced`] has it show anything.
+    /// What the watch shows of the commit in which power was lost; only the bug
+    /// [`KnownBug::ShownUnsynced`] has it show anything.
     pub(crate) fn shown_unsynced(&self) -> Vec<Event> {
         let inner = self.inner();
         let batch = inner.disk.under_way().filter(|_| inner.bug == Some(KnownBug::ShownUnsynced));

@@ -1,4 +1,5 @@
-//! What happened when: a row of equal spans for a plot, the busiest minute, and the times when pods were missing.
+//! What happened when: a row of equal spans for a plot, the busiest minute, and the times when pods
+//! were missing.
 
 use rekindle_types::TickDuration;
 
@@ -9,7 +10,8 @@ use crate::server::Figures;
 const SPANS: u64 = 240;
 /// Outages that are told one by one; the sums count all.
 const OUTAGES_MAX: usize = 1_000;
-/// So long nothing may be missing before an outage is over: what a ladder takes for recovered (docs/ladder.md).
+/// So long nothing may be missing before an outage is over: what a ladder takes for recovered
+/// (docs/ladder.md).
 const WELL: TickDuration = TickDuration::from_secs(10);
 const MINUTE_MICROS: u64 = 60_000_000;
 
@@ -114,7 +116,8 @@ impl Timeline {
         }
     }
 
-    /// From the time of the last call until `until` it was so. What was counted since then happened at that time.
+    /// From the time of the last call until `until` it was so. What was counted since then happened
+    /// at that time.
     pub(crate) fn hold(&mut self, until: TickDuration, total: Total, counts: Counts) {
         let until = until.max(self.at);
         self.count(counts);
@@ -144,8 +147,8 @@ impl Timeline {
         self.longest_outage
     }
 
-    /// How long it took at worst until everything served again: nothing where nothing went missing. None when the run ended before
-    /// that.
+    /// How long it took at worst until everything served again: nothing where nothing went missing.
+    /// None when the run ended before that.
     pub fn time_to_recovery(&self) -> Option<TickDuration> {
         let is_over = match self.course {
             Course::Beginning => self.total.wanted == 0,

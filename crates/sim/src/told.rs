@@ -1,5 +1,6 @@
-//! What anybody was told of the API's objects (P8): by answers to writes, by the watch, by reads. When power was lost all of that must
-//! be so still, and nothing else may be: of the one commit that was under way there is all or nothing, as nobody was told of it.
+//! What anybody was told of the API's objects (P8): by answers to writes, by the watch, by reads.
+//! When power was lost all of that must be so still, and nothing else may be: of the one commit
+//! that was under way there is all or nothing, as nobody was told of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,8 @@ pub(crate) struct Told {
     awaited: BTreeMap<Revision, Key>,
     /// UIDs of what was answered to be deleted: under its name there may be another one.
     deleted: BTreeSet<String>,
-    /// UIDs of what was answered to go, at once or later: whatever is left of it has the time at which it was asked to.
+    /// UIDs of what was answered to go, at once or later: whatever is left of it has the time at
+    /// which it was asked to.
     leaving: BTreeSet<String>,
 }
 
@@ -71,7 +73,8 @@ impl Told {
         }
     }
 
-    /// A write was granted, and this is what its answer says that there is. What is wrong with it, if anything is.
+    /// A write was granted, and this is what its answer says that there is. What is wrong with it,
+    /// if anything is.
     pub(crate) fn answered(
         &mut self,
         key: Key,
@@ -84,8 +87,9 @@ impl Told {
         self.note(key, Known { revision, text: text.clone(), how: How::Answered })
     }
 
-    /// A write was granted by which the object is gone: who takes its last finalizer away is answered with what is left then, of the
-    /// revision that it had before, as upstream. The watch shows that it is deleted.
+    /// A write was granted by which the object is gone: who takes its last finalizer away is
+    /// answered with what is left then, of the revision that it had before, as upstream. The watch
+    /// shows that it is deleted.
     pub(crate) fn answered_of_gone(&mut self, key: Key, revision: Revision, text: &Bytes) {
         let is_news = self.objects.get(&key).is_none_or(|known| known.revision < revision);
         if is_news {
@@ -137,7 +141,8 @@ impl Told {
             }
         };
         let answered = self.awaited.remove(&revision).filter(|key| key != event.key());
-        // the watch is in the order of the revisions: what is behind this one does not come any more
+        // the watch is in the order of the revisions: what is behind this one does not come any
+        // more
         let missed = self.awaited.first_entry().filter(|entry| *entry.key() < revision);
         let missed = answered.map(|key| (revision, key)).or(missed.map(|e| e.remove_entry()));
         wrong.or(missed.map(|(revision, key)| {
@@ -164,8 +169,8 @@ impl Told {
         })
     }
 
-    /// What is found after power was lost is to be what everybody was told of; of what was under way then there may be all or
-    /// nothing. What is wrong with it, if anything is.
+    /// What is found after power was lost is to be what everybody was told of; of what was under
+    /// way then there may be all or nothing. What is wrong with it, if anything is.
     pub(crate) fn differs(
         &self,
         found: &[&Object],

@@ -1,4 +1,5 @@
-//! What happened, as a hash of all of it and the last lines to read. The same seed and commit give the same hash (P7).
+//! What happened, as a hash of all of it and the last lines to read. The same seed and commit give
+//! the same hash (P7).
 
 use std::collections::VecDeque;
 
@@ -54,15 +55,16 @@ impl Trace {
         self.lines.push_back(line);
     }
 
-    /// Adds the line that tells of a broken promise. The trace up to the first of these is what is shown of it, whatever happens after
-    /// that.
+    /// Adds the line that tells of a broken promise. The trace up to the first of these is what is
+    /// shown of it, whatever happens after that.
     pub(crate) fn add_breach(&mut self, now: Tick, what: &str) {
         self.add(now, &format!("BROKEN {what}"));
         let (steps, lines) = (self.steps, &self.lines);
         self.breach.get_or_insert_with(|| Breach { steps, lines: lines.clone() });
     }
 
-    /// How many lines there were when the first promise was broken, and the last of them, oldest first; those of all when none was.
+    /// How many lines there were when the first promise was broken, and the last of them, oldest
+    /// first; those of all when none was.
     pub(crate) fn up_to_breach(&self) -> (u64, Vec<String>) {
         let (steps, lines) = match &self.breach {
             Some(breach) => (breach.steps, &breach.lines),

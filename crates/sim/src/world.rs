@@ -1,5 +1,5 @@
-//! The world: one thread, one virtual clock. API, controllers, ladder and pod cores are the real ones; what stands between them in
-//! production (watches, tasks, timers) is this loop.
+//! The world: one thread, one virtual clock. API, controllers, ladder and pod cores are the real
+//! ones; what stands between them in production (watches, tasks, timers) is this loop.
 //!
 //! ```text
 //!   queue of what will happen ─► time goes on ─► API ─► watch ─► desk (controllers, ladder) ─► writes ─► API …
@@ -62,8 +62,8 @@ use volumes::VolumeJob;
 pub const BEGIN: Tick = Tick::from_secs(1_767_225_600);
 /// More rounds than anything needs at one moment.
 const ROUNDS_MAX: usize = 20_000;
-/// So far the controllers and nodes may be behind the API in one moment. More than any seed's world writes at once, and far less than
-/// the API remembers for those who are behind.
+/// So far the controllers and nodes may be behind the API in one moment. More than any seed's world
+/// writes at once, and far less than the API remembers for those who are behind.
 const BEHIND_MAX: u64 = 1_024;
 /// A timeline is divided for this length unless told.
 const MEASURED: TickDuration = TickDuration::from_secs(3_600);
@@ -269,7 +269,8 @@ impl World {
         Ok(world)
     }
 
-    /// The run begins, and is so long; the timeline is divided for an hour unless told. What was asked of the API before does not count.
+    /// The run begins, and is so long; the timeline is divided for an hour unless told. What was
+    /// asked of the API before does not count.
     pub fn measure(&mut self, length: TickDuration) {
         self.server.forget_figures();
         self.timeline = Timeline::new(length);
@@ -285,8 +286,8 @@ impl World {
         self.behaviours.unchosen = unchosen;
     }
 
-    /// Behaviours concern what runs already, too, when their time begins and when it is over, in a run of this length; only starts
-    /// unless told.
+    /// Behaviours concern what runs already, too, when their time begins and when it is over, in a
+    /// run of this length; only starts unless told.
     pub fn turn_what_runs(&mut self, length: TickDuration) {
         for at in self.behaviours.turns().into_iter().filter(|at| *at < length) {
             self.number += 1;
@@ -472,7 +473,8 @@ impl World {
         Err(SimError::Circle { steps: ROUNDS_MAX, last })
     }
 
-    /// Looks at what was written when that is much: what thousands of pods do in one moment must not outrun the API's memory of it.
+    /// Looks at what was written when that is much: what thousands of pods do in one moment must
+    /// not outrun the API's memory of it.
     fn keep_up(&mut self) -> Result<(), SimError> {
         if self.server.revision().saturating_sub(self.last_revision) <= BEHIND_MAX {
             return Ok(());

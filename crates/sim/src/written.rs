@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_types::Tick;
 
-/// Statuses of pods that an agent may write more for having died: of what each of its pods wrote last it cannot know that it was written.
+/// Statuses of pods that an agent may write more for having died: of what each of its pods wrote
+/// last it cannot know that it was written.
 const STATUSES_PER_DEATH: u64 = 20;
 /// Writes to any other object that it may bring about for that.
 const OTHERS_PER_DEATH: u64 = 5;
@@ -30,10 +31,11 @@ impl Written {
         }
     }
 
-    /// What was written more than so many agents that died explain. Pods that do the same in the same moment are answered with one write to
-    /// each of what follows from them (a ReplicaSet, a budget, the endpoints of a Service); an agent that dies moves some of them by
-    /// milliseconds, and then it takes one for each moment. So an object may be written once more for each moment more in which
-    /// statuses of pods were written, and not more often.
+    /// What was written more than so many agents that died explain. Pods that do the same in the
+    /// same moment are answered with one write to each of what follows from them (a ReplicaSet, a
+    /// budget, the endpoints of a Service); an agent that dies moves some of them by milliseconds,
+    /// and then it takes one for each moment. So an object may be written once more for each moment
+    /// more in which statuses of pods were written, and not more often.
     pub(crate) fn excess_over(&self, plain: &Self, deaths: u64) -> Option<String> {
         let allowed = plain.pod_statuses + STATUSES_PER_DEATH * deaths;
         if self.pod_statuses > allowed {
@@ -63,7 +65,8 @@ mod tests {
 
     const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-x";
 
-    /// The statuses of so many pods are written at each of these moments, and then the slice of their Service so often.
+    /// The statuses of so many pods are written at each of these moments, and then the slice of
+    /// their Service so often.
     fn written(pods: u64, moments: &[u64], slices: u64) -> Written {
         let mut written = Written::default();
         for at in moments {

@@ -43,7 +43,8 @@ fn days_of_a_schedule_leave_its_history_and_nothing_else() {
         // Half past, when none has just begun.
         world.run_until(HOUR.saturating_mul(48) + TickDuration::from_secs(1_800)).unwrap();
         assert_eq!(world.broken_promise(), None);
-        // Three Jobs that succeeded, with a pod each, and one that failed, with the two pods that it tried.
+        // Three Jobs that succeeded, with a pod each, and one that failed, with the two pods that
+        // it tried.
         assert_eq!(
             world.readiness(),
             (5, 0),
@@ -54,6 +55,7 @@ fn days_of_a_schedule_leave_its_history_and_nothing_else() {
     };
     let (hash, figures) = play(3);
     assert_eq!(hash, play(3).0);
-    // 52 Jobs, and no reconcile without an end: a Job takes some twenty writes from its creation to its deletion.
+    // 52 Jobs, and no reconcile without an end: a Job takes some twenty writes from its creation to
+    // its deletion.
     assert!((500..3_000).contains(&figures.writes), "{figures:?}");
 }

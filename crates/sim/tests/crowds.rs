@@ -9,7 +9,8 @@ const fn minutes(minutes: u64) -> TickDuration {
     TickDuration::from_secs(minutes * 60)
 }
 
-/// So many pods break five minutes after the beginning, and crash at once until the rung Pod mends them.
+/// So many pods break five minutes after the beginning, and crash at once until the rung Pod mends
+/// them.
 fn crowd(pods: u64, exits_after: &str) -> Scenario {
     let script = json!({
         "apiVersion": "rekindle.dev/v1alpha1", "kind": "Scenario",
@@ -47,10 +48,12 @@ fn crowd(pods: u64, exits_after: &str) -> Scenario {
 
 #[test]
 fn a_crowd_larger_than_the_rate_allows_within_the_window_is_mended_as_fast_as_the_rate_allows() {
-    // (pods, the app runs so long before it ends): at one restart a minute the window of four minutes lets four through
+    // (pods, the app runs so long before it ends): at one restart a minute the window of four
+    // minutes lets four through
     for (pods, exits_after) in [(12, "1s"), (10, "15s")] {
         let mut scenario = crowd(pods, exits_after);
-        // broken after five minutes, due two minutes later; a backoff of five minutes may be between a pod and its turn
+        // broken after five minutes, due two minutes later; a backoff of five minutes may be
+        // between a pod and its turn
         scenario.set_duration("the test", minutes(5 + 2 + pods + 10)).unwrap();
         let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
         assert_eq!(outcome.broken_promise, None);

@@ -35,7 +35,8 @@ fn the_crash_loop_counts_as_upstream_s_backoff_does() {
     assert_eq!((&json["restarts"], &json["seconds"]), (&16.into(), &3_600.into()));
     assert_eq!(json["policies"][0]["restartsByPod"]["default/crash"], 16);
     assert_eq!(json["policies"][0]["brokenPromise"], Value::Null);
-    // of two statuses at one moment the second is written on the answer to the first, as the agent does it
+    // of two statuses at one moment the second is written on the answer to the first, as the agent
+    // does it
     assert_eq!(json["policies"][0]["apiRefused"], 0);
     let table = report.table();
     assert!(table.lines().nth(1).unwrap().starts_with("as written        16"), "{table}");
@@ -65,8 +66,9 @@ fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
     assert_eq!(scenario.play(1, &ladder).unwrap(), healed);
 }
 
-/// Pods that are made anew begin with no restarts, so that starts tell of all; and a restart of a whole pod takes longer than one of a
-/// container, which may make an outage longer by what one such restart takes.
+/// Pods that are made anew begin with no restarts, so that starts tell of all; and a restart of a
+/// whole pod takes longer than one of a container, which may make an outage longer by what one such
+/// restart takes.
 #[test]
 fn a_ladder_starts_no_more_than_kubernetes_alone_and_makes_an_outage_hardly_longer() {
     let mut scenario = Scenario::from_documents(documents(DEPENDENCY_DOWN)).unwrap();
@@ -117,7 +119,8 @@ fn pods_of_a_lost_zone_run_elsewhere_after_the_grace_and_the_toleration_one_node
     let scenario = Scenario::from_documents(documents(ZONE_FAILURE)).unwrap();
     let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
     assert_eq!((outcome.pods, outcome.ready, outcome.restarts), (20, 20, 0));
-    // 50 s without a heartbeat, 300 s of toleration, and the third of the nodes 20 s after the first
+    // 50 s without a heartbeat, 300 s of toleration, and the third of the nodes 20 s after the
+    // first
     let outage = outcome.timeline.longest_outage();
     let until = TickDuration::from_secs(50 + 300 + 20);
     assert!(outage >= until && outage < until + TickDuration::from_secs(2), "{outage:?}");

@@ -1,5 +1,5 @@
-//! Several operators on one API: never is a write of an old term done after one of a newer term, and one of them brings everything to
-//! rest once faults stop.
+//! Several operators on one API: never is a write of an old term done after one of a newer term,
+//! and one of them brings everything to rest once faults stop.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use rekindle_sim::{Fencing, Leaders};

@@ -66,7 +66,8 @@ fn with_claims(when_scaled: &str) -> Value {
     set
 }
 
-/// What hangs at its end is killed as the kubelet does it: a sidecar gets what the others left of the grace, and two seconds at least.
+/// What hangs at its end is killed as the kubelet does it: a sidecar gets what the others left of
+/// the grace, and two seconds at least.
 #[test]
 fn a_sidecar_that_hangs_breaks_no_promise_when_it_is_killed_with_its_pod() {
     let proxy = json!({"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"});
@@ -88,7 +89,8 @@ fn a_sidecar_that_hangs_breaks_no_promise_when_it_is_killed_with_its_pod() {
     }
 }
 
-/// KEP-5532: what a rule restarts has two seconds, also when its liveness probe has it ended already.
+/// KEP-5532: what a rule restarts has two seconds, also when its liveness probe has it ended
+/// already.
 #[test]
 fn what_hangs_when_a_rule_restarts_all_containers_breaks_no_promise() {
     let mut ruled = json!({
@@ -114,7 +116,8 @@ fn what_hangs_when_a_rule_restarts_all_containers_breaks_no_promise() {
     }
 }
 
-/// The status of another container is written while a readiness probe that fails is not answered yet.
+/// The status of another container is written while a readiness probe that fails is not answered
+/// yet.
 #[test]
 fn what_was_ready_may_be_unready_after_a_probe_failed_whatever_was_written_meanwhile() {
     let probe = |period: u64, more: Value| {
@@ -533,7 +536,8 @@ fn a_behaviour_concerns_what_runs_already_from_its_begin_to_its_end() {
     assert_eq!(slow.timeline.ready_after.unwrap().as_secs() / 2, 15);
 }
 
-/// What was not ready is when the behaviour is over, and what hung answers, though a container that was to exit will.
+/// What was not ready is when the behaviour is over, and what hung answers, though a container that
+/// was to exit will.
 #[test]
 fn the_end_of_a_behaviour_ends_what_it_made_of_a_container_but_for_its_exit() {
     let mut probed = deployment("web", 1);
@@ -555,7 +559,8 @@ fn the_end_of_a_behaviour_ends_what_it_made_of_a_container_but_for_its_exit() {
     assert!(outcome.timeline.outages[0].until.unwrap() < TickDuration::from_secs(370));
 }
 
-/// What lies at the end or after it has no effect, and is told so; a manifest that is wrong is refused all the same.
+/// What lies at the end or after it has no effect, and is told so; a manifest that is wrong is
+/// refused all the same.
 #[test]
 fn what_is_asked_for_when_the_run_is_over_is_noted_and_not_done() {
     let grown = |at: &str, field: &str| {
@@ -600,7 +605,8 @@ fn a_node_that_a_script_deletes_comes_back_and_its_pods_are_made_again() {
     }
 }
 
-/// A change that brings nothing but a ladder is none where ladders are left out: no map is left that would roll the pods.
+/// A change that brings nothing but a ladder is none where ladders are left out: no map is left
+/// that would roll the pods.
 #[test]
 fn a_ladder_that_a_change_brings_as_an_annotation_leaves_no_trace_without_ladders() {
     let template = json!({"metadata": {"annotations": {"rekindle.dev/ladder": "Pod"}}});

@@ -67,8 +67,9 @@ fn a_pod_that_crashes_at_once_is_restarted_every_five_minutes_in_the_long_run() 
     let mut world = world(1, vec![crashes(MendedBy::Nothing)], Config::default());
     world.apply(&pod()).unwrap();
     world.run_until(DAY.saturating_mul(4)).unwrap();
-    // once at once, five times after 10, 20, 40, 80 and 160 s, and then every 300 s: what is left of the last wait is more than
-    // all the starts take. The same over 20 days are 5,764; `rekindle sim examples/sim/crash-loop.yaml` counts them.
+    // once at once, five times after 10, 20, 40, 80 and 160 s, and then every 300 s: what is left
+    // of the last wait is more than all the starts take. The same over 20 days are 5,764; `rekindle
+    // sim examples/sim/crash-loop.yaml` counts them.
     let every_five_minutes = (4 * 86_400 - 310) / 300;
     assert_eq!(world.restarts(), 6 + every_five_minutes);
     assert_eq!(world.broken_promise(), None);
@@ -153,7 +154,8 @@ fn the_ledger_delays_no_restart_of_a_container() {
     assert_eq!(worlds[1].restarts(), 2);
 }
 
-/// The probes' deadlines cross: an earlier one takes the place of a later one, and must not leave it behind each time.
+/// The probes' deadlines cross: an earlier one takes the place of a later one, and must not leave
+/// it behind each time.
 #[test]
 fn a_day_of_two_probes_costs_twice_what_half_a_day_costs() {
     let mut probed = pod();

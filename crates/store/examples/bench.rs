@@ -1,5 +1,6 @@
-//! How fast the store is on this machine's disk: durable puts per second, their latency, range reads, watch fan-out,
-//! reopening. `cargo run --release -p rekindle-store --example bench [FOLDER]`, with a folder on the disk to measure.
+//! How fast the store is on this machine's disk: durable puts per second, their latency, range
+//! reads, watch fan-out, reopening. `cargo run --release -p rekindle-store --example bench
+//! [FOLDER]`, with a folder on the disk to measure.
 #![allow(clippy::disallowed_methods, reason = "a measurement needs a clock and threads")]
 
 use std::error::Error;

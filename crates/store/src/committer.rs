@@ -1,5 +1,6 @@
-//! Group commit: everything that is queued becomes durable with one commit of the disk. A lone write is committed at
-//! once; what arrives during a commit forms the next batch. Nothing here polls.
+//! Group commit: everything that is queued becomes durable with one commit of the disk. A lone
+//! write is committed at once; what arrives during a commit forms the next batch. Nothing here
+//! polls.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,7 +11,8 @@ use crate::shared::Shared;
 use crate::visible::Lifetime;
 use crate::writer::{Gate, Queued, batch, events};
 
-/// The one that writes to the disk. Dropping it ends the store: writes fail with [`StoreError::Closed`], watchers end.
+/// The one that writes to the disk. Dropping it ends the store: writes fail with
+/// [`StoreError::Closed`], watchers end.
 #[derive(Debug)]
 pub struct Committer<D: Disk> {
     disk: D,
@@ -31,20 +33,23 @@ impl<D: Disk> Committer<D> {
         Self { disk, shared }
     }
 
-    /// Commits what is queued, as one batch, and answers its writers. Returns at once when nothing is queued.
+    /// Commits what is queued, as one batch, and answers its writers. Returns at once when nothing
+    /// is queued.
     ///
     /// # Errors
-    /// What the disk says; the writers of the batch, and those that queued up behind it meanwhile, were told too.
+    /// What the disk says; the writers of the batch, and those that queued up behind it meanwhile,
+    /// were told too.
     pub fn commit_pending(&mut self) -> Result<Committed, DiskError> {
         let queue = self.shared.writer().take_queue();
         self.commit(queue)
     }
 
-    /// Commits batch after batch, sleeping while there is nothing to do, until the store is closed or every
-    /// [`crate::Store`] is dropped. For a thread of its own.
+    /// Commits batch after batch, sleeping while there is nothing to do, until the store is closed
+    /// or every [`crate::Store`] is dropped. For a thread of its own.
     pub fn run(mut self) {
         while let Some(queue) = self.wait_for_work() {
-            // The error was handed to each writer that it concerns, and the next batch is tried afresh.
+            // The error was handed to each writer that it concerns, and the next batch is tried
+            // afresh.
             let _told_to_the_writers = self.commit(queue);
         }
     }

@@ -1,5 +1,5 @@
-//! Forgetting by age, as kube-apiserver has etcd do it (`--etcd-compaction-interval`). The store knows no clock: whoever has one makes a
-//! step each period.
+//! Forgetting by age, as kube-apiserver has etcd do it (`--etcd-compaction-interval`). The store
+//! knows no clock: whoever has one makes a step each period.
 
 use crate::key::Revision;
 use crate::store::Store;

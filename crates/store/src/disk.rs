@@ -6,16 +6,19 @@ use std::sync::Arc;
 use crate::key::{Key, Revision};
 use crate::object::Object;
 
-/// Where objects outlive the process. One [`crate::Committer`] owns it and calls it from one thread.
+/// Where objects outlive the process. One [`crate::Committer`] owns it and calls it from one
+/// thread.
 pub trait Disk: Send + 'static {
     /// Reads everything. Called once, before the first commit.
     fn load(&mut self) -> Result<Loaded, DiskError>;
 
-    /// Makes the batch durable as one step: when this returns `Ok`, the whole batch survives kill -9 and power loss.
+    /// Makes the batch durable as one step: when this returns `Ok`, the whole batch survives kill -9
+    /// and power loss.
     ///
-    /// When it returns an error nothing of the batch may be part of what a later successful commit makes durable. A
-    /// disk that cannot tell how far it came (a failed fsync) therefore writes [`Row::before`] of the failed batch
-    /// again together with the next one. A crash before that may leave the failed batch behind, whole.
+    /// When it returns an error nothing of the batch may be part of what a later successful commit
+    /// makes durable. A disk that cannot tell how far it came (a failed fsync) therefore writes
+    /// [`Row::before`] of the failed batch again together with the next one. A crash before that
+    /// may leave the failed batch behind, whole.
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError>;
 }
 

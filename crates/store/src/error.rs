@@ -80,7 +80,8 @@ pub enum StoreError {
         #[source]
         source: DiskError,
     },
-    /// The commit of this write, or of one that it was queued behind, failed. Nothing of it is visible.
+    /// The commit of this write, or of one that it was queued behind, failed. Nothing of it is
+    /// visible.
     #[error("the store's disk refused the write")]
     Disk {
         /// What the disk says.

@@ -1,5 +1,6 @@
-//! The recent events, for watchers that lag or resume. Revisions are dense, so an event is found by its number; a list
-//! of revisions for each first segment lets a watcher of `/pods/` skip everything else.
+//! The recent events, for watchers that lag or resume. Revisions are dense, so an event is found by
+//! its number; a list of revisions for each first segment lets a watcher of `/pods/` skip
+//! everything else.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +8,8 @@ use crate::key::{Revision, segment_of_key, segment_of_prefix};
 use crate::limits::Limits;
 use crate::object::Event;
 
-/// What an event costs besides the superseded value that it keeps alive, bytes: itself, its index entries, two `Arc`s.
+/// What an event costs besides the superseded value that it keeps alive, bytes: itself, its index
+/// entries, two `Arc`s.
 const EVENT_OVERHEAD_BYTES: usize = 200;
 
 #[derive(Debug)]

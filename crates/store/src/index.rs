@@ -1,4 +1,5 @@
-//! The in-memory index: for each key its newest version, and older ones as long as the history can still ask for them.
+//! The in-memory index: for each key its newest version, and older ones as long as the history can
+//! still ask for them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -41,7 +42,8 @@ impl Index {
         self.entries.get(key)?.newest.live()
     }
 
-    /// The objects below `prefix` and after `start_after` as they were at `at`, which must not be compacted.
+    /// The objects below `prefix` and after `start_after` as they were at `at`, which must not be
+    /// compacted.
     pub(crate) fn range<'a>(
         &'a self,
         prefix: &'a str,

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// A moment in the life of the store: 0 is the empty store, and each write raises it by one. A client sees it as
-/// `resourceVersion`.
+/// A moment in the life of the store: 0 is the empty store, and each write raises it by one. A
+/// client sees it as `resourceVersion`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 

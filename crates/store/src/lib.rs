@@ -1,4 +1,5 @@
-//! The store: revisioned, watchable, durable objects. What etcd is to Kubernetes, inside one process.
+//! The store: revisioned, watchable, durable objects. What etcd is to Kubernetes, inside one
+//! process.
 //!
 //! ```text
 //!  write ──> queue ──(one batch)──> disk commit + fsync ──> index and history ──> get, range, watch
@@ -7,16 +8,19 @@
 //!       (queued writes included)
 //! ```
 //!
-//! - Every write gets the next [`Revision`]; it becomes visible, as one step with all others of its batch, only after
-//!   the batch is durable. What a client was told, or has read, is therefore never lost.
-//! - Reads never touch the disk: an in-memory index keeps the newest version of each key, and older ones as far back as
-//!   the history of events goes. [`Limits`] bound the history by count and by bytes, [`Compaction`] by age; older revisions are compacted.
-//! - The disk is a trait ([`Disk`]): [`redb_disk::RedbDisk`] on a real machine, [`memory::MemoryDisk`] in tests and in
-//!   the simulator. Nothing here starts a thread: a driver runs [`Committer::run`] on a thread of its own, the
-//!   simulator calls [`Committer::commit_pending`] at the moments that it chooses.
+//! - Every write gets the next [`Revision`]; it becomes visible, as one step with all others of its
+//!   batch, only after the batch is durable. What a client was told, or has read, is therefore
+//!   never lost.
+//! - Reads never touch the disk: an in-memory index keeps the newest version of each key, and older
+//!   ones as far back as the history of events goes. [`Limits`] bound the history by count and by
+//!   bytes, [`Compaction`] by age; older revisions are compacted.
+//! - The disk is a trait ([`Disk`]): [`redb_disk::RedbDisk`] on a real machine,
+//!   [`memory::MemoryDisk`] in tests and in the simulator. Nothing here starts a thread: a driver
+//!   runs [`Committer::run`] on a thread of its own, the simulator calls
+//!   [`Committer::commit_pending`] at the moments that it chooses.
 //!
-//! Invariants: revisions are dense (each visible revision is exactly one event); a failed commit changes nothing that
-//! can be seen; lock order is writer, then visible state, then one watcher.
+//! Invariants: revisions are dense (each visible revision is exactly one event); a failed commit
+//! changes nothing that can be seen; lock order is writer, then visible state, then one watcher.
 #![forbid(unsafe_code)]
 
 mod committer;

@@ -16,8 +16,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Sized for one machine. An object may have 3 MiB, the most that a Kubernetes API server reads of a request body;
-    /// a batch always fits into the history, so that no watcher that keeps up is ever cut off.
+    /// Sized for one machine. An object may have 3 MiB, the most that a Kubernetes API server reads
+    /// of a request body; a batch always fits into the history, so that no watcher that keeps up is
+    /// ever cut off.
     pub const DEFAULT: Self = Self {
         history_events_max: 16_384,
         history_bytes_max: 16 << 20,

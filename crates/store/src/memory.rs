@@ -1,4 +1,5 @@
-//! A disk in memory, for tests and the simulator: it loses what was not synced, fills up, and fails, when told to.
+//! A disk in memory, for tests and the simulator: it loses what was not synced, fills up, and
+//! fails, when told to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -9,7 +10,8 @@ use crate::disk::{Batch, Disk, DiskError, Loaded};
 use crate::key::{Key, Revision};
 use crate::object::Object;
 
-/// A disk in memory. Clones are the same disk: keep one to open the store again after a crash, and to inject faults.
+/// A disk in memory. Clones are the same disk: keep one to open the store again after a crash, and
+/// to inject faults.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
     platter: Arc<Mutex<Platter>>,
@@ -20,10 +22,11 @@ pub struct MemoryDisk {
 pub enum Fault {
     /// The write is refused; nothing reaches the disk.
     Refused,
-    /// Everything reaches the disk, but the sync reports an error: a crash now would keep the batch, although its
-    /// writers were told that it failed.
+    /// Everything reaches the disk, but the sync reports an error: a crash now would keep the
+    /// batch, although its writers were told that it failed.
     InDoubt,
-    /// Power is lost before the sync: the batch is gone, and so is everything until [`MemoryDisk::power_on`].
+    /// Power is lost before the sync: the batch is gone, and so is everything until
+    /// [`MemoryDisk::power_on`].
     PowerLossBeforeSync,
     /// Power is lost after the sync: the batch is durable, but nobody was told.
     PowerLossAfterSync,
@@ -65,7 +68,8 @@ impl MemoryDisk {
         self.platter().faults.clear();
     }
 
-    /// Limits the bytes of all keys and values; none lifts the limit. A commit that would exceed it is refused whole.
+    /// Limits the bytes of all keys and values; none lifts the limit. A commit that would exceed it
+    /// is refused whole.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<usize>) {
         self.platter().capacity_bytes = capacity_bytes;
     }

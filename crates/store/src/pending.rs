@@ -20,8 +20,8 @@ pub struct Written {
     pub previous: Option<Arc<Object>>,
 }
 
-/// A write on its way to the disk. It resolves when the write is durable and visible, or has failed. The write goes on
-/// if this is dropped.
+/// A write on its way to the disk. It resolves when the write is durable and visible, or has
+/// failed. The write goes on if this is dropped.
 #[derive(Debug)]
 #[must_use = "the write is not durable before this resolves"]
 pub struct Pending {
@@ -29,8 +29,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Blocks the thread until the write is durable or has failed. Not for async code (await it instead), and not for
-    /// the thread that runs the committer.
+    /// Blocks the thread until the write is durable or has failed. Not for async code (await it
+    /// instead), and not for the thread that runs the committer.
     pub fn wait(self) -> Result<Written, StoreError> {
         let mut state = self.slot.state();
         loop {
@@ -97,7 +97,8 @@ impl Completer {
 }
 
 impl Drop for Completer {
-    /// A completer lost with its committer, for example in a panic of the disk, is a store that was closed.
+    /// A completer lost with its committer, for example in a panic of the disk, is a store that was
+    /// closed.
     fn drop(&mut self) {
         self.slot.complete(Err(StoreError::Closed));
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::key::{Key, Revision};
 use crate::object::Object;
 
-/// What to read. `RangeQuery { prefix: "/pods/".into(), ..Default::default() }` reads everything below `/pods/` at the
-/// newest revision.
+/// What to read. `RangeQuery { prefix: "/pods/".into(), ..Default::default() }` reads everything
+/// below `/pods/` at the newest revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeQuery {
     /// Keys that begin with this; empty is every key.

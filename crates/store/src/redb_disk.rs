@@ -1,7 +1,9 @@
-//! The real disk: one redb file (a copy-on-write B-tree). One transaction a batch, synced before it returns.
+//! The real disk: one redb file (a copy-on-write B-tree). One transaction a batch, synced before it
+//! returns.
 //!
-//! Layout: table `objects` maps a key to (revision of its last write, value); table `meta` holds `format` and
-//! `revision`, the newest durable one. Reads come from memory, so redb's cache is small.
+//! Layout: table `objects` maps a key to (revision of its last write, value); table `meta` holds
+//! `format` and `revision`, the newest durable one. Reads come from memory, so redb's cache is
+//! small.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -30,17 +32,19 @@ const CACHE_BYTES: usize = 4 << 20;
 pub struct RedbDisk {
     path: PathBuf,
     open: Opener,
-    /// None before the first use, and after a failure: redb refuses to go on after an IO error until it is reopened.
+    /// None before the first use, and after a failure: redb refuses to go on after an IO error
+    /// until it is reopened.
     database: Option<Database>,
-    /// What failed commits may have left in the file, and what was there before: put back by the next commit.
+    /// What failed commits may have left in the file, and what was there before: put back by the
+    /// next commit.
     doubt: BTreeMap<Key, Option<Arc<Object>>>,
 }
 
 type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send>;
 
 impl RedbDisk {
-    /// The disk in this file. The folder must exist; the file is created, readable by its owner only, since it holds
-    /// Secrets.
+    /// The disk in this file. The folder must exist; the file is created, readable by its owner
+    /// only, since it holds Secrets.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::with_opener(path, Box::new(open_file))
     }
@@ -208,8 +212,8 @@ fn open_file(path: &Path) -> Result<Database, DatabaseError> {
     Ok(database)
 }
 
-/// A new file survives power loss only when its folder was synced too. Done at each start: the process that created the
-/// file may have died before it came to this.
+/// A new file survives power loss only when its folder was synced too. Done at each start: the
+/// process that created the file may have died before it came to this.
 fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

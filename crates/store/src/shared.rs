@@ -20,8 +20,9 @@ pub(crate) struct Shared {
     visible: RwLock<Visible>,
 }
 
-// A panic while a lock is held can only come from an encoder or an allocation failure. An encoder runs before its write
-// changes anything, so the state behind a poisoned lock is whole, and one bad request does not stop the store.
+// A panic while a lock is held can only come from an encoder or an allocation failure. An encoder
+// runs before its write changes anything, so the state behind a poisoned lock is whole, and one bad
+// request does not stop the store.
 impl Shared {
     /// What a disk held, and nothing that waits for it.
     pub(crate) fn new(loaded: Loaded, limits: Limits) -> Self {
@@ -45,8 +46,8 @@ impl Shared {
         self.visible.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest state of a key. Correct in the moment between publishing a batch and settling it too: both have the
-    /// same version then.
+    /// The newest state of a key. Correct in the moment between publishing a batch and settling it
+    /// too: both have the same version then.
     pub(crate) fn newest(&self, writer: &Writer, key: &str) -> Option<Arc<Object>> {
         match writer.head(key) {
             Some(Version::Live(object)) => Some(Arc::clone(object)),
@@ -62,7 +63,8 @@ impl Shared {
 }
 
 impl fmt::Debug for Shared {
-    /// The limits only: all objects would be a flood, and take the locks that the printing thread may hold.
+    /// The limits only: all objects would be a flood, and take the locks that the printing thread
+    /// may hold.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("limits", &self.limits).finish_non_exhaustive()
     }

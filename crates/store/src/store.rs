@@ -15,8 +15,8 @@ use crate::shared::Shared;
 use crate::watch::Watch;
 use crate::writer::{Expect, Mutation};
 
-/// Revisioned, watchable, durable objects. Cheap to clone; all clones are the same store. When the last one is dropped
-/// the committer finishes what is queued and ends, and so do the watchers.
+/// Revisioned, watchable, durable objects. Cheap to clone; all clones are the same store. When the
+/// last one is dropped the committer finishes what is queued and ends, and so do the watchers.
 #[derive(Clone)]
 pub struct Store {
     handle: Arc<Handle>,
@@ -28,7 +28,8 @@ struct Handle {
 }
 
 impl Store {
-    /// Loads everything from the disk. No write becomes durable until somebody drives the committer.
+    /// Loads everything from the disk. No write becomes durable until somebody drives the
+    /// committer.
     ///
     /// # Errors
     /// [`StoreError::Locked`] when another process holds the data, [`StoreError::Open`] otherwise.
@@ -62,10 +63,10 @@ impl Store {
         self.shared().visible().index.get(key).cloned()
     }
 
-    /// An object with the writes that still wait for the disk: what the next [`Store::write`] is checked against. For
-    /// read-modify-write only, so that it need not wait for the disk between two writes. It may yet fail to become
-    /// durable (a write based on it then fails as well), so it must not be shown to a client before
-    /// [`Store::barrier`] resolved.
+    /// An object with the writes that still wait for the disk: what the next [`Store::write`] is
+    /// checked against. For read-modify-write only, so that it need not wait for the disk between
+    /// two writes. It may yet fail to become durable (a write based on it then fails as well), so
+    /// it must not be shown to a client before [`Store::barrier`] resolved.
     pub fn newest(&self, key: &str) -> Option<Arc<Object>> {
         let writer = self.shared().writer();
         self.shared().newest(&writer, key)
@@ -91,13 +92,14 @@ impl Store {
         visible.index.range(prefix, None, visible.revision()).nth(objects).is_some()
     }
 
-    /// Checks the expectation against the newest state, writes that wait for the disk included, and queues the write.
-    /// It becomes visible and the [`Pending`] resolves when its batch is durable.
+    /// Checks the expectation against the newest state, writes that wait for the disk included, and
+    /// queues the write. It becomes visible and the [`Pending`] resolves when its batch is durable.
     ///
     /// # Errors
-    /// Nothing was written when this fails: [`StoreError::AlreadyExists`], [`StoreError::NotFound`],
-    /// [`StoreError::Conflict`], [`StoreError::TooLarge`], [`StoreError::Overloaded`], [`StoreError::Closed`]. The
-    /// [`Pending`] may still resolve to [`StoreError::Disk`] or [`StoreError::Closed`].
+    /// Nothing was written when this fails: [`StoreError::AlreadyExists`],
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::TooLarge`],
+    /// [`StoreError::Overloaded`], [`StoreError::Closed`]. The [`Pending`] may still resolve to
+    /// [`StoreError::Disk`] or [`StoreError::Closed`].
     pub fn write(
         &self,
         key: &str,
@@ -123,23 +125,26 @@ impl Store {
         Ok(pending)
     }
 
-    /// The events of a prefix after a revision. The prefix is compared with the whole key, so it should end in `/`
-    /// unless it is one object's full key (which `/pods/a/web-1` and `/pods/a/web-10` both begin with).
+    /// The events of a prefix after a revision. The prefix is compared with the whole key, so it
+    /// should end in `/` unless it is one object's full key (which `/pods/a/web-1` and
+    /// `/pods/a/web-10` both begin with).
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] when the history does not go back that far, [`StoreError::Future`] when the revision
-    /// was never reached.
+    /// [`StoreError::Compacted`] when the history does not go back that far, [`StoreError::Future`]
+    /// when the revision was never reached.
     pub fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
         let subscriber = self.shared().visible_mut().subscribe(prefix, after)?;
         Ok(Watch::new(Arc::clone(self.shared()), subscriber, after))
     }
 
-    /// Forgets the history up to a revision; what is newer than the newest visible revision is left alone.
+    /// Forgets the history up to a revision; what is newer than the newest visible revision is left
+    /// alone.
     pub fn compact(&self, keep_after: Revision) {
         self.shared().visible_mut().compact(keep_after);
     }
 
-    /// Takes no more writes. Those queued are still committed; then the committer and the watchers end.
+    /// Takes no more writes. Those queued are still committed; then the committer and the watchers
+    /// end.
     pub fn close(&self) {
         self.shared().close();
     }

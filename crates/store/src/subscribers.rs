@@ -1,6 +1,6 @@
-//! Who watches what. Published events only mark the watchers they concern and wake them; each watcher then takes the
-//! events from the shared history by itself. So a slow watcher costs no memory, and a write costs one prefix comparison
-//! for each watcher of the same first segment.
+//! Who watches what. Published events only mark the watchers they concern and wake them; each
+//! watcher then takes the events from the shared history by itself. So a slow watcher costs no
+//! memory, and a write costs one prefix comparison for each watcher of the same first segment.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,15 +31,16 @@ pub(crate) struct Subscriber {
 
 #[derive(Debug)]
 pub(crate) struct SubscriberState {
-    /// The oldest published event for this watcher that it has not taken; none when it is up to date. This, and not the
-    /// watcher's position, decides whether a compaction cost it anything.
+    /// The oldest published event for this watcher that it has not taken; none when it is up to
+    /// date. This, and not the watcher's position, decides whether a compaction cost it anything.
     pub(crate) first_untaken: Option<Revision>,
     pub(crate) waker: Option<Waker>,
 }
 
 impl Subscriber {
     pub(crate) fn state(&self) -> MutexGuard<'_, SubscriberState> {
-        // Nothing panics between two changes of this state, so a poisoned lock still guards a whole one.
+        // Nothing panics between two changes of this state, so a poisoned lock still guards a whole
+        // one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,7 +77,8 @@ impl Subscribers {
         }
     }
 
-    /// Marks everyone whom these events (oldest first) concern; the wakers are to be woken once no lock is held.
+    /// Marks everyone whom these events (oldest first) concern; the wakers are to be woken once no
+    /// lock is held.
     pub(crate) fn announce<'a>(&self, events: impl Iterator<Item = &'a Event>) -> Vec<Waker> {
         let mut by_segment: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
         for event in events {

@@ -1,4 +1,5 @@
-//! What readers and watchers see: the durable state, its history and its watchers, changed as one step a batch.
+//! What readers and watchers see: the durable state, its history and its watchers, changed as one
+//! step a batch.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -60,7 +61,8 @@ impl Visible {
             self.index.apply(event.key(), version);
             self.history.push(event);
         }
-        // The batch itself stays, whatever its size: a watcher that was up to date must be able to take it.
+        // The batch itself stays, whatever its size: a watcher that was up to date must be able to
+        // take it.
         while self.history.exceeds(limits) && self.history.oldest() < before {
             self.forget_oldest();
         }

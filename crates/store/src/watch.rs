@@ -1,4 +1,5 @@
-//! A watcher: takes the events of its prefix from the shared history, in order, each once, none missing (P6).
+//! A watcher: takes the events of its prefix from the shared history, in order, each once, none
+//! missing (P6).
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,14 +15,14 @@ use crate::shared::Shared;
 use crate::subscribers::Subscriber;
 use crate::visible::{Lifetime, Visible};
 
-/// How many events a watcher takes at a time, so that the lock is taken once for many events and the memory that a
-/// watcher holds stays small.
+/// How many events a watcher takes at a time, so that the lock is taken once for many events and
+/// the memory that a watcher holds stays small.
 const CHUNK_EVENTS: usize = 64;
 
 /// A stream of the events of one prefix. Dropping it unsubscribes.
 ///
-/// A watcher that falls behind the history gets one [`StoreError::Compacted`] and then the end; so does nobody else.
-/// When the store is closed the stream ends after the last event.
+/// A watcher that falls behind the history gets one [`StoreError::Compacted`] and then the end; so
+/// does nobody else. When the store is closed the stream ends after the last event.
 #[derive(Debug)]
 #[must_use = "a watch that is not polled sees nothing"]
 pub struct Watch {
@@ -52,7 +53,8 @@ impl Watch {
         Self { shared, subscriber, taken: after, buffer: VecDeque::new(), phase: Phase::Running }
     }
 
-    /// The next event, if there is one already. None means "nothing now", or the end: see [`Watch::is_ended`].
+    /// The next event, if there is one already. None means "nothing now", or the end: see
+    /// [`Watch::is_ended`].
     pub fn try_next(&mut self) -> Option<Result<Event, StoreError>> {
         match self.next_or_register(None) {
             Poll::Ready(item) => item,
@@ -65,8 +67,8 @@ impl Watch {
         self.phase == Phase::Ended
     }
 
-    /// Every event of this prefix up to this revision was handed out: what a bookmark says. A watch that resumes after
-    /// this revision misses nothing and repeats nothing.
+    /// Every event of this prefix up to this revision was handed out: what a bookmark says. A watch
+    /// that resumes after this revision misses nothing and repeats nothing.
     pub fn progress(&self) -> Revision {
         if let Some(event) = self.buffer.front() {
             return event.revision().previous();
@@ -109,7 +111,8 @@ impl Watch {
     }
 
     fn refill(&mut self, waker: Option<&Waker>) -> Refill {
-        // Declared before the locks, so dropped after them: dropping a waker may drop a task with a watch in it.
+        // Declared before the locks, so dropped after them: dropping a waker may drop a task with a
+        // watch in it.
         let mut replaced = None;
         let shared = Arc::clone(&self.shared);
         let visible = shared.visible();

@@ -1,4 +1,5 @@
-//! Where writes are ordered: compare-and-swap against the newest state, the next revision, the queue for the disk.
+//! Where writes are ordered: compare-and-swap against the newest state, the next revision, the
+//! queue for the disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +22,16 @@ pub enum Expect {
     Absent,
     /// The object exists; else [`StoreError::NotFound`].
     Present,
-    /// The object exists at exactly this revision; else [`StoreError::NotFound`] or [`StoreError::Conflict`].
+    /// The object exists at exactly this revision; else [`StoreError::NotFound`] or
+    /// [`StoreError::Conflict`].
     Revision(Revision),
 }
 
 /// What a write does.
 pub enum Mutation<'a> {
-    /// Creates or replaces the object. The encoder is told the revision that the write will have, so that it can be
-    /// part of the value. It runs while all other writes wait, so it should only splice, and must not write itself.
+    /// Creates or replaces the object. The encoder is told the revision that the write will have,
+    /// so that it can be part of the value. It runs while all other writes wait, so it should only
+    /// splice, and must not write itself.
     Put(&'a dyn Fn(Revision) -> Bytes),
     /// Deletes the object. [`StoreError::NotFound`] when there is none, whatever was expected.
     Delete,
@@ -77,7 +80,8 @@ impl Writer {
         }
     }
 
-    /// The newest version of a key that is not durable yet; none when the visible state has the newest.
+    /// The newest version of a key that is not durable yet; none when the visible state has the
+    /// newest.
     pub(crate) fn head(&self, key: &str) -> Option<&Version> {
         self.heads.get(key)
     }
@@ -160,8 +164,8 @@ impl Writer {
         std::mem::take(&mut self.queue)
     }
 
-    /// These writes are durable and visible: the visible state has their keys' newest versions now, unless somebody
-    /// wrote them again meanwhile.
+    /// These writes are durable and visible: the visible state has their keys' newest versions now,
+    /// unless somebody wrote them again meanwhile.
     pub(crate) fn settle(&mut self, batch: &Batch) {
         for row in &batch.rows {
             if self.heads.get(&row.key).is_some_and(|head| head.revision() <= batch.revision) {
@@ -170,8 +174,8 @@ impl Writer {
         }
     }
 
-    /// Back to the durable state: what was queued on top of a failed batch is handed out to fail too, and its revisions,
-    /// which nobody has seen, are given again.
+    /// Back to the durable state: what was queued on top of a failed batch is handed out to fail
+    /// too, and its revisions, which nobody has seen, are given again.
     pub(crate) fn roll_back(&mut self, durable: Revision) -> Vec<Queued> {
         self.heads.clear();
         self.newest = durable;

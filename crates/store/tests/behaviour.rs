@@ -1,4 +1,5 @@
-//! What the store promises its callers, one promise a test, on a disk in memory that is driven by hand.
+//! What the store promises its callers, one promise a test, on a disk in memory that is driven by
+//! hand.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -64,7 +65,8 @@ fn the_encoder_is_told_the_revision_that_the_write_gets() {
 
 #[test]
 fn compare_and_swap_answers_each_expectation() {
-    // The object is at revision 1, or absent; what each expectation answers to a put and to a deletion.
+    // The object is at revision 1, or absent; what each expectation answers to a put and to a
+    // deletion.
     let at = |revision| Expect::Revision(Revision(revision));
     for (expect, present, absent) in [
         (Expect::Any, "ok", "ok"),

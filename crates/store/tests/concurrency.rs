@@ -1,4 +1,5 @@
-//! Many writers and watchers at once, on a real file: nothing is lost, nothing comes twice, nothing waits for ever.
+//! Many writers and watchers at once, on a real file: nothing is lost, nothing comes twice, nothing
+//! waits for ever.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

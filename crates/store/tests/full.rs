@@ -1,4 +1,5 @@
-//! A disk that is really full: a child process (this test binary) runs with a file size limit, meets it, and goes on.
+//! A disk that is really full: a child process (this test binary) runs with a file size limit,
+//! meets it, and goes on.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -21,7 +22,8 @@ fn key(number: usize) -> String {
     format!("/secrets/default/s{number}")
 }
 
-/// What the child does when it is started by the test below. Started by anybody else it does nothing.
+/// What the child does when it is started by the test below. Started by anybody else it does
+/// nothing.
 #[test]
 fn child_that_fills_its_disk() {
     let Some(file) = std::env::var_os(FILE_VARIABLE) else { return };
@@ -52,7 +54,8 @@ fn child_that_fills_its_disk() {
 #[test]
 fn a_full_disk_is_told_and_after_deletions_the_store_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    // A file size limit needs no privileges. With its signal ignored the write fails, as on a full disk.
+    // A file size limit needs no privileges. With its signal ignored the write fails, as on a full
+    // disk.
     let output = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 8192; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())

@@ -1,5 +1,6 @@
-//! P8 with a real process: a child writes through many threads and tells each acknowledged write over a pipe; it is
-//! killed with SIGKILL at some moment; everything that it told must be in the file. The child is this test binary.
+//! P8 with a real process: a child writes through many threads and tells each acknowledged write
+//! over a pipe; it is killed with SIGKILL at some moment; everything that it told must be in the
+//! file. The child is this test binary.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -24,7 +25,8 @@ fn open(path: &Path) -> (Store, Committer<RedbDisk>) {
     Store::open(RedbDisk::new(path), Limits::default()).unwrap()
 }
 
-/// What the child does when it is started by the test below. Started by anybody else it does nothing.
+/// What the child does when it is started by the test below. Started by anybody else it does
+/// nothing.
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Some(file) = std::env::var_os(FILE_VARIABLE) else { return };
@@ -66,8 +68,8 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Starts the child, kills it once it has acknowledged so many writes, and returns what each writer acknowledged last,
-/// with the newest acknowledged revision.
+/// Starts the child, kills it once it has acknowledged so many writes, and returns what each writer
+/// acknowledged last, with the newest acknowledged revision.
 fn run_child_and_kill_it_after(
     acknowledgements: usize,
     file: &Path,
@@ -111,7 +113,8 @@ fn everything_acknowledged_survives_kill_9() {
         let (store, _committer) = open(&file);
         assert!(store.revision().0 >= newest_revision);
         for (writer, number) in last {
-            // The writer waits for each write, so at most one more than the last acknowledged can be durable.
+            // The writer waits for each write, so at most one more than the last acknowledged can
+            // be durable.
             let found = store.get(&format!("/pods/default/w{writer}"));
             let found = found.map(|object| String::from_utf8(object.value.to_vec()).unwrap());
             let expected = |number: usize| {

@@ -1,6 +1,7 @@
-//! The store against a simple model: a log of everything that was acknowledged. Random writes with every expectation,
-//! batches, failing and doubtful commits, power loss on both sides of the sync, compaction, range reads at random
-//! revisions, and watches opened, read and resumed at random moments.
+//! The store against a simple model: a log of everything that was acknowledged. Random writes with
+//! every expectation, batches, failing and doubtful commits, power loss on both sides of the sync,
+//! compaction, range reads at random revisions, and watches opened, read and resumed at random
+//! moments.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -320,7 +321,8 @@ impl World {
         }
     }
 
-    /// Receives everything; the watch must bring exactly what the log has for it, or say that it fell behind.
+    /// Receives everything; the watch must bring exactly what the log has for it, or say that it
+    /// fell behind.
     fn drain(&mut self, index: usize) {
         if self.watches.is_empty() {
             return;

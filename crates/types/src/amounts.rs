@@ -15,7 +15,8 @@ pub type ResourceList = BTreeMap<String, ApiQuantity>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts(Vec<(Name, Quantity)>); // few, in the order of their names
 
-/// A resource's name; those that nearly all are need no memory of their own, as a scheduler adds up pod after pod.
+/// A resource's name; those that nearly all are need no memory of their own, as a scheduler adds up
+/// pod after pod.
 type Name = Cow<'static, str>;
 
 fn name_of(text: &str) -> Name {
@@ -53,7 +54,8 @@ impl Amounts {
         self.0.iter().map(|(name, amount)| (name.as_ref(), *amount))
     }
 
-    /// Adds another. What it does not name yet is taken as it is, so that it is written in the same suffixes.
+    /// Adds another. What it does not name yet is taken as it is, so that it is written in the same
+    /// suffixes.
     pub fn add(&mut self, other: &Self) {
         self.merge(other, Quantity::saturating_add);
     }
@@ -84,7 +86,8 @@ impl Amounts {
         self.0.binary_search_by(|(own, _)| own.as_ref().cmp(name))
     }
 
-    /// What both name is what `both` makes of it. Nothing is inserted in the middle, as a list of a manifest may be long.
+    /// What both name is what `both` makes of it. Nothing is inserted in the middle, as a list of a
+    /// manifest may be long.
     fn merge(&mut self, other: &Self, both: impl Fn(Quantity, Quantity) -> Quantity) {
         let mut new = Vec::new();
         for (name, amount) in &other.0 {
@@ -101,8 +104,8 @@ impl Amounts {
     }
 }
 
-/// Amounts that many containers add to, one after the other: each addition takes as long as what is added, however much there
-/// is already.
+/// Amounts that many containers add to, one after the other: each addition takes as long as what is
+/// added, however much there is already.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunningSum(BTreeMap<Name, Quantity>);
 

@@ -1,6 +1,7 @@
-//! Nodes that a pod keeps away from for a while, as they stand in the pod itself: its required node affinity excludes them, and an
-//! annotation says until when. A pod's affinity cannot be changed once it is made: the scheduler looks past what is over, and past all of it rather than
-//! leave the pod without a node; the node that gets the pod then takes it.
+//! Nodes that a pod keeps away from for a while, as they stand in the pod itself: its required node
+//! affinity excludes them, and an annotation says until when. A pod's affinity cannot be changed
+//! once it is made: the scheduler looks past what is over, and past all of it rather than leave the
+//! pod without a node; the node that gets the pod then takes it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::pods::AnyPod;
 
-/// Which nodes the required node affinity excludes for a while: a JSON object from the node's name to the time.
+/// Which nodes the required node affinity excludes for a while: a JSON object from the node's name
+/// to the time.
 pub const ANNOTATION: &str = "rekindle.dev/avoided-nodes";
 /// The field by which a node is excluded.
 const NAME_FIELD: &str = "metadata.name";

@@ -12,7 +12,8 @@ pub fn backoff_after(restarts: u32) -> TickDuration {
     }
 }
 
-/// How often a container can end within a span of time when it ends each time in the moment in which it was started.
+/// How often a container can end within a span of time when it ends each time in the moment in
+/// which it was started.
 pub fn ends_within(span: TickDuration) -> u32 {
     let mut after = TickDuration::ZERO;
     let mut ends = 0;

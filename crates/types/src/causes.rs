@@ -5,8 +5,9 @@ use std::error::Error;
 /// What kube calls an answer of an API server.
 const ANSWERED: &str = "ApiError: ";
 
-/// The texts of an error and of its causes, from the outside in. Some libraries (hyper, kube) let an error repeat its cause;
-/// each is told once. What an API server answered is told in its words alone, as kubectl does.
+/// The texts of an error and of its causes, from the outside in. Some libraries (hyper, kube) let
+/// an error repeat its cause; each is told once. What an API server answered is told in its words
+/// alone, as kubectl does.
 pub fn causes(error: &(dyn Error + 'static)) -> String {
     let outer = error.to_string();
     let mut is_answer = outer.starts_with(ANSWERED);
@@ -41,7 +42,8 @@ fn without_reason(text: &str) -> &str {
     }
 }
 
-/// kube's errors repeat their cause twice: as it is, and behind it in brackets as a programmer would see it.
+/// kube's errors repeat their cause twice: as it is, and behind it in brackets as a programmer
+/// would see it.
 fn add(text: &mut String, cause: &str) {
     let is_over = |rest: &str| rest.is_empty() || rest.starts_with(" (");
     let whole = text.strip_prefix(cause).is_some_and(is_over).then_some(cause.len());

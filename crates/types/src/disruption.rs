@@ -1,4 +1,5 @@
-//! What a PodDisruptionBudget says of itself, for who calculates it, who evicts by it and who warns of it.
+//! What a PodDisruptionBudget says of itself, for who calculates it, who evicts by it and who warns
+//! of it.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
@@ -42,7 +43,8 @@ pub enum Uncountable {
 /// `spec.unhealthyPodEvictionPolicy` of a budget that lets every pod go that is not ready.
 pub const ALWAYS_ALLOW: &str = "AlwaysAllow";
 
-/// Whether a budget lets a pod go that is not ready, and does not count it: by its policy, or because it has all the pods that it wants.
+/// Whether a budget lets a pod go that is not ready, and does not count it: by its policy, or
+/// because it has all the pods that it wants.
 pub fn lets_unready_go(budget: &PodDisruptionBudget) -> bool {
     let policy = budget.spec.as_ref().and_then(|s| s.unhealthy_pod_eviction_policy.as_deref());
     let status = budget.status.as_ref();

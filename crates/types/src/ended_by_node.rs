@@ -1,5 +1,6 @@
-//! Why a node ended a container by itself: a probe or a hook of it failed. Known when it is ended, carried to people as words in
-//! `state.terminated.message`, and read back from them by who tells of it. The exit code does not say it: 137 is any SIGKILL.
+//! Why a node ended a container by itself: a probe or a hook of it failed. Known when it is ended,
+//! carried to people as words in `state.terminated.message`, and read back from them by who tells
+//! of it. The exit code does not say it: 137 is any SIGKILL.
 
 use std::fmt;
 
@@ -60,7 +61,8 @@ impl<'a> EndedByNode<'a> {
         }
     }
 
-    /// Takes the words apart that a message begins with; the rest of it is what the container said itself. None when it does not begin so.
+    /// Takes the words apart that a message begins with; the rest of it is what the container said
+    /// itself. None when it does not begin so.
     pub fn split(message: &'a str) -> Option<(Self, &'a str)> {
         let text = message.strip_prefix(BEGIN)?;
         let (what, rest) = text.split_once(" failed")?;
@@ -80,17 +82,20 @@ impl<'a> EndedByNode<'a> {
         }
     }
 
-    /// The message of a container that ended otherwise: it cannot say in the node's words that it was ended by it.
+    /// The message of a container that ended otherwise: it cannot say in the node's words that it
+    /// was ended by it.
     pub fn disown(message: String) -> String {
         let is_in_our_words = message.starts_with(BEGIN) || NodeStopEnd::split(&message).is_some();
         if is_in_our_words { format!("{ITS_OWN}{message}") } else { message }
     }
 }
 
-/// How the words about the end of a container whose node was stopped begin, and how they go on after its exit code.
+/// How the words about the end of a container whose node was stopped begin, and how they go on
+/// after its exit code.
 const EXITED: (&str, &str) = ("The container exited with ", " when its node was stopped");
 
-/// How a container ended when its node was stopped, told in the same place: an exit code that answers SIGTERM says nothing of its work.
+/// How a container ended when its node was stopped, told in the same place: an exit code that
+/// answers SIGTERM says nothing of its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeStopEnd {
     /// Its exit code.

@@ -1,9 +1,10 @@
-//! Ephemeral containers, which the API describes by a type of their own with the fields of a container and one more.
+//! Ephemeral containers, which the API describes by a type of their own with the fields of a
+//! container and one more.
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 
-/// Takes one type apart and makes the other of its fields. The patterns have no `..`: a field that a later version of the
-/// API adds to either does not compile until it is named here.
+/// Takes one type apart and makes the other of its fields. The patterns have no `..`: a field that
+/// a later version of the API adds to either does not compile until it is named here.
 macro_rules! convert {
     ($from:expr, $source:ident $({ $dropped:ident: _ })? => $target:ident $({ $added:ident: $value:expr })?) => {{
         convert!(@fields $from, $source, [$($dropped: _,)?] => $target, [$($added: $value,)?];

@@ -18,16 +18,19 @@ pub enum ExitStatus {
         /// The signal's number.
         signal: i32,
     },
-    /// SIGKILL, and the cgroup's OOM counter rose while this container ran. Any other SIGKILL is a `Signal`.
+    /// SIGKILL, and the cgroup's OOM counter rose while this container ran. Any other SIGKILL is a
+    /// `Signal`.
     OomKilled,
-    /// The process was never started: the command is missing, not executable, the work directory is absent, …
+    /// The process was never started: the command is missing, not executable, the work directory is
+    /// absent, …
     StartError,
     /// It was running when the agent last looked and is gone now; nobody saw how it ended.
     Unknown,
 }
 
 impl ExitStatus {
-    /// The code Kubernetes shows: 128 + N for signal N, 137 for an OOM kill or an unknown end, 128 for a start error.
+    /// The code Kubernetes shows: 128 + N for signal N, 137 for an OOM kill or an unknown end, 128
+    /// for a start error.
     pub const fn code(self) -> i32 {
         match self {
             ExitStatus::Code { code } => code,
@@ -73,12 +76,14 @@ pub struct Exit {
     pub started_at: Tick,
     /// When it ended.
     pub finished_at: Tick,
-    /// What the runtime says of the end (the problem of a start error, the figures of an OOM kill) and, after it, the container's own
-    /// termination message, already cut to size; empty when there is neither.
+    /// What the runtime says of the end (the problem of a start error, the figures of an OOM kill)
+    /// and, after it, the container's own termination message, already cut to size; empty when
+    /// there is neither.
     pub message: String,
 }
 
-/// The signals that end containers in practice, by number. A code of 128 + N may also be the program's own.
+/// The signals that end containers in practice, by number. A code of 128 + N may also be the
+/// program's own.
 pub const fn signal_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
         2 => "SIGINT",

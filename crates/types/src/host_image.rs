@@ -3,11 +3,12 @@
 /// Its name.
 pub const HOST_IMAGE: &str = "localhost/host";
 
-/// Its id, which is the same on every machine (SHA-256 of `rekindle localhost/host 1`), without `sha256:`.
+/// Its id, which is the same on every machine (SHA-256 of `rekindle localhost/host 1`), without
+/// `sha256:`.
 const ID: &str = "9a5ba68885057128603663b7df210366751d15b321e291aa5979bf4a0b498227";
 
-/// Whether a container that names this image may get the machine's files. The name is reserved with all of its tags and digests, so
-/// that no way of writing it is overlooked.
+/// Whether a container that names this image may get the machine's files. The name is reserved with
+/// all of its tags and digests, so that no way of writing it is overlooked.
 pub fn is_host_image(image: &str) -> bool {
     if image.strip_prefix("sha256:").unwrap_or(image) == ID {
         return true;

@@ -1,5 +1,6 @@
-//! Identities. A container attempt is named by (pod UID, sandbox attempt, container, attempt); every runtime action is
-//! idempotent by that key, and a late result carries it, so that it can be told from a current one.
+//! Identities. A container attempt is named by (pod UID, sandbox attempt, container, attempt);
+//! every runtime action is idempotent by that key, and a late result carries it, so that it can be
+//! told from a current one.
 
 use std::fmt;
 
@@ -22,7 +23,8 @@ pub struct ContainerName(pub String);
 #[serde(transparent)]
 pub struct SandboxAttempt(pub u32);
 
-/// Counts the starts of a container from 0: equal to its `restartCount`. Never falls while the pod's UID lives.
+/// Counts the starts of a container from 0: equal to its `restartCount`. Never falls while the
+/// pod's UID lives.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -11,7 +11,8 @@ pub enum Rounding {
     Down,
 }
 
-/// A number as it is, a percentage of `total`. What is neither counts as 0; validation lets none in.
+/// A number as it is, a percentage of `total`. What is neither counts as 0; validation lets none
+/// in.
 pub fn scaled(value: &IntOrString, total: i32, rounding: Rounding) -> i32 {
     let percent = match value {
         IntOrString::Int(number) => return *number,

@@ -1,4 +1,5 @@
-//! Label selectors, as the controllers and the ladder read them from objects, and the labels that every node has.
+//! Label selectors, as the controllers and the ladder read them from objects, and the labels that
+//! every node has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +64,8 @@ fn requirement_holds(requirement: &LabelSelectorRequirement, labels: &Labels) ->
         "NotIn" => !listed,
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        // Validation lets no other operator in; an unknown one selects nothing rather than everything.
+        // Validation lets no other operator in; an unknown one selects nothing rather than
+        // everything.
         _ => false,
     }
 }

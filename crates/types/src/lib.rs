@@ -1,5 +1,6 @@
-//! The words every other crate speaks: time as a number, identities, how a process ended, quantities, the reasons
-//! Kubernetes users know, and the objects of the `rekindle.dev/v1alpha1` API. No IO, no clock, no randomness.
+//! The words every other crate speaks: time as a number, identities, how a process ended,
+//! quantities, the reasons Kubernetes users know, and the objects of the `rekindle.dev/v1alpha1`
+//! API. No IO, no clock, no randomness.
 #![forbid(unsafe_code)]
 
 mod amounts;

@@ -1,5 +1,6 @@
-//! What controllers and node say to each other about volumes of the class local-path, and how a node answers: which claims it makes
-//! volumes for, what such a volume is, and what comes next at its end.
+//! What controllers and node say to each other about volumes of the class local-path, and how a
+//! node answers: which claims it makes volumes for, what such a volume is, and what comes next at
+//! its end.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ pub const CLASS: &str = "local-path";
 pub const PROVISIONER: &str = "rekindle.dev/local-path";
 /// Annotation of a claim: who is asked for a volume. Source: the API reference.
 pub const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-/// Annotation of a claim: the node that the scheduler chose for its first pod. Source: the API reference.
+/// Annotation of a claim: the node that the scheduler chose for its first pod. Source: the API
+/// reference.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Annotation of a volume: who made it. Source: the API reference.
 pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -27,7 +29,8 @@ pub const FOLDER_FINALIZER: &str = "rekindle.dev/local-path-folder";
 /// Finalizer that keeps a volume while a claim is bound to it. Source: the API reference.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 
-/// The volume that is made for the claim with this UID: making it twice is a conflict, never a double.
+/// The volume that is made for the claim with this UID: making it twice is a conflict, never a
+/// double.
 pub fn volume_name(claim_uid: &str) -> String {
     format!("pvc-{claim_uid}")
 }
@@ -42,7 +45,8 @@ pub fn is_asked_for(claim: &PersistentVolumeClaim, node: &str) -> bool {
         && says(SELECTED_NODE).is_some_and(|selected| selected == node)
 }
 
-/// The class of a claim by which a volume can be made for it. `class` is what is known under the name that the claim says.
+/// The class of a claim by which a volume can be made for it. `class` is what is known under the
+/// name that the claim says.
 ///
 /// # Errors
 /// Why there can be none, as the claim's event says it.

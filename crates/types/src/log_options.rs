@@ -1,4 +1,5 @@
-//! Which part of a container's log is asked for: the API reads it from the query (`PodLogOptions`), the node carries it out.
+//! Which part of a container's log is asked for: the API reads it from the query (`PodLogOptions`),
+//! the node carries it out.
 
 use serde::{Deserialize, Serialize};
 

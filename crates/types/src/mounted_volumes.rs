@@ -1,5 +1,5 @@
-//! Which volumes of a pod its containers use. The others are never made ready, and what is wrong with them keeps nobody from starting.
-//! Source: kubelet, `GetPodVolumeNames`.
+//! Which volumes of a pod its containers use. The others are never made ready, and what is wrong
+//! with them keeps nobody from starting. Source: kubelet, `GetPodVolumeNames`.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ pub fn mounted(pod: &Pod) -> impl Iterator<Item = &Volume> {
     all.filter(move |volume| names.contains(volume.name.as_str()))
 }
 
-/// The names of the volumes that a container of any kind mounts, has as a device, or reads its environment from.
+/// The names of the volumes that a container of any kind mounts, has as a device, or reads its
+/// environment from.
 pub fn mounted_volumes(spec: &PodSpec) -> BTreeSet<&str> {
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let of_containers = containers.flat_map(|container| {

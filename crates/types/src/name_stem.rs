@@ -1,6 +1,7 @@
 //! A name cut so that more may follow it: of another object's name, or of a file's.
 
-/// As much of an object's name as has at most so many bytes, and may stand before `.` or `-` in another one (RFC 1123).
+/// As much of an object's name as has at most so many bytes, and may stand before `.` or `-` in
+/// another one (RFC 1123).
 pub fn name_stem(name: &str, bytes_max: usize) -> &str {
     name[..name.floor_char_boundary(bytes_max)].trim_end_matches(['-', '.'])
 }

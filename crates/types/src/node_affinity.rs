@@ -1,5 +1,6 @@
-//! `nodeSelector` and the required part of node affinity: which nodes a pod may go to as far as their labels are concerned. Source: API
-//! reference of NodeSelector; documentation, "Assigning Pods to Nodes".
+//! `nodeSelector` and the required part of node affinity: which nodes a pod may go to as far as
+//! their labels are concerned. Source: API reference of NodeSelector; documentation, "Assigning
+//! Pods to Nodes".
 
 use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
 

@@ -1,5 +1,6 @@
-//! Ports of a node that pods ask for (`hostPort`, and every port of a pod on the node's network): words that scheduler, node and
-//! controllers share. Source: scheduler, `plugins/nodeports`; kubelet, `pkg/kubelet/lifecycle/predicate.go`.
+//! Ports of a node that pods ask for (`hostPort`, and every port of a pod on the node's network):
+//! words that scheduler, node and controllers share. Source: scheduler, `plugins/nodeports`;
+//! kubelet, `pkg/kubelet/lifecycle/predicate.go`.
 
 /// Reason of a pod that its node refused because another pod has a port that it asks for.
 pub const REFUSED: &str = "NodePorts";

@@ -1,5 +1,6 @@
-//! What is known of a container that was killed for lack of memory: read from its cgroup when it died, carried to people as words
-//! in `state.terminated.message`, and read back from them by who tells of it.
+//! What is known of a container that was killed for lack of memory: read from its cgroup when it
+//! died, carried to people as words in `state.terminated.message`, and read back from them by who
+//! tells of it.
 
 use std::fmt;
 
@@ -11,9 +12,11 @@ const BEGIN: &str = "OOM killer: ";
 pub struct OomKill {
     /// Processes of the container that the kernel killed for lack of memory, in this run of it.
     pub kills: u64,
-    /// Its memory limit in bytes; none when it has none of its own: the pod's or the machine's memory was full.
+    /// Its memory limit in bytes; none when it has none of its own: the pod's or the machine's
+    /// memory was full.
     pub limit_bytes: Option<u64>,
-    /// The most bytes that it ever used at once in this run; none where the kernel does not count that.
+    /// The most bytes that it ever used at once in this run; none where the kernel does not count
+    /// that.
     pub peak_bytes: Option<u64>,
 }
 
@@ -34,8 +37,8 @@ impl fmt::Display for OomKill {
 }
 
 impl OomKill {
-    /// Takes the words apart that a message begins with; the rest of it is what the container said itself. None when it does not
-    /// begin so.
+    /// Takes the words apart that a message begins with; the rest of it is what the container said
+    /// itself. None when it does not begin so.
     pub fn split(message: &str) -> Option<(Self, &str)> {
         let rest = message.strip_prefix(BEGIN)?;
         let (kills, rest) = rest.split_once(' ')?;

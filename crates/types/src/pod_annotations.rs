@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::pods::AnyPod;
 
-/// On a pod that stands in the API for one of its node's own files. Its value names the file's content.
+/// On a pod that stands in the API for one of its node's own files. Its value names the file's
+/// content.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
-/// What cluster-autoscaler asks; `"true"` lets a pod be evicted whatever it is, `"false"` keeps its node.
+/// What cluster-autoscaler asks; `"true"` lets a pod be evicted whatever it is, `"false"` keeps its
+/// node.
 pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
 /// How dear a pod is when its ReplicaSet has too many: a 32-bit integer, 0 unless given.
 pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// What [`DELETION_COST`] says; `None` when that is no number as upstream takes it, without a plus and without zeros before it.
+/// What [`DELETION_COST`] says; `None` when that is no number as upstream takes it, without a plus
+/// and without zeros before it.
 pub fn deletion_cost(annotations: Option<&BTreeMap<String, String>>) -> Option<i32> {
     let Some(text) = annotations.and_then(|all| all.get(DELETION_COST)) else { return Some(0) };
     let is_odd = text.starts_with('+') || (text.starts_with('0') && text != "0");

@@ -284,7 +284,8 @@ pub fn condition<'a>(pod: &'a impl AnyPod, type_: &str) -> Option<&'a PodConditi
 pub fn is_ready(pod: &impl AnyPod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
-/// The claim that a volume of this pod stands behind. Source: the API reference; of ephemeral ones KEP-1698.
+/// The claim that a volume of this pod stands behind. Source: the API reference; of ephemeral ones
+/// KEP-1698.
 pub fn claim_name(pod: &str, volume: &Volume) -> Option<String> {
     match (&volume.persistent_volume_claim, &volume.ephemeral) {
         (Some(source), _) => Some(source.claim_name.clone()),

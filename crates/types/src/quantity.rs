@@ -1,7 +1,7 @@
 //! Kubernetes quantities: `100m`, `0.5`, `10k`, `1e3`, `1Ei`.
 //!
-//! Source: the grammar in the API reference of `resource.Quantity`. A value is held exactly, in billionths; more precise
-//! input is rounded away from zero, as upstream does.
+//! Source: the grammar in the API reference of `resource.Quantity`. A value is held exactly, in
+//! billionths; more precise input is rounded away from zero, as upstream does.
 
 use std::str::FromStr;
 
@@ -192,7 +192,8 @@ fn scaled(whole: &str, fraction: &str, scale: Scale) -> Result<i128, QuantityErr
 }
 
 impl std::fmt::Display for Quantity {
-    /// The canonical form: no fraction, and the largest suffix of the family that keeps the value exact.
+    /// The canonical form: no fraction, and the largest suffix of the family that keeps the value
+    /// exact.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const SI: [(i128, &str, &str); 10] = [
             (1_000_000_000_000_000_000 * NANO, "E", "e18"),
@@ -241,7 +242,8 @@ mod tests {
 
     #[test]
     fn texts_are_read_and_written_as_kubernetes_does() {
-        // (text, milli value, canonical form); forms from the API reference and resource/quantity_test.go's cases
+        // (text, milli value, canonical form); forms from the API reference and
+        // resource/quantity_test.go's cases
         for (text, millis, canonical) in [
             ("10k", 10_000_000, "10k"),
             ("1e3", 1_000_000, "1e3"),

@@ -1,7 +1,8 @@
-//! Reasons of events and of container states: the words kubectl users know, and the few that are ours.
+//! Reasons of events and of container states: the words kubectl users know, and the few that are
+//! ours.
 
-/// The cause of a refused eviction that names a disruption budget which never allows one, however healthy its pods are. It comes beside
-/// upstream's, `DisruptionBudget`.
+/// The cause of a refused eviction that names a disruption budget which never allows one, however
+/// healthy its pods are. It comes beside upstream's, `DisruptionBudget`.
 pub const DEADLOCKED_BUDGET: &str = "DeadlockedBudget";
 
 /// Reasons of events the kubelet emits too, with its exact spelling.
@@ -52,10 +53,11 @@ pub mod event {
 
     /// Ours: a pod has as many processes and threads as it may.
     pub const PROCESS_LIMIT_REACHED: &str = "ProcessLimitReached";
-    /// Ours, under the name that tools which watch a node's kernel use: processes of a container were killed for lack of memory, and
-    /// the container lives on.
+    /// Ours, under the name that tools which watch a node's kernel use: processes of a container
+    /// were killed for lack of memory, and the container lives on.
     pub const OOM_KILLING: &str = "OOMKilling";
-    /// Ours: a controller waits before it creates the next object of a series, because those before ended early.
+    /// Ours: a controller waits before it creates the next object of a series, because those before
+    /// ended early.
     pub const CREATION_PAUSED: &str = "CreationPaused";
     /// Ours: a PodRestart was carried out by the node.
     pub const POD_RESTARTED: &str = "PodRestarted";
@@ -113,7 +115,8 @@ pub mod waiting {
         RUN_CONTAINER_ERROR = "RunContainerError";
     }
 
-    /// Those of a container on its way: nothing but time, or what its ends say, keeps it from starting.
+    /// Those of a container on its way: nothing but time, or what its ends say, keeps it from
+    /// starting.
     pub const ON_THE_WAY: [&str; 4] =
         [CONTAINER_CREATING, POD_INITIALIZING, RESTARTING_ALL_CONTAINERS, CRASH_LOOP_BACK_OFF];
 }

@@ -1,4 +1,5 @@
-//! Which ConfigMaps and Secrets a pod refers to: what its node reads for it, and what that node may read.
+//! Which ConfigMaps and Secrets a pod refers to: what its node reads for it, and what that node may
+//! read.
 
 use std::collections::BTreeSet;
 use std::fmt;

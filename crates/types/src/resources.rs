@@ -1,8 +1,9 @@
 //! What a pod asks for, summed over its containers.
 //!
-//! Sources: KEP-753 (init containers and sidecars): a pod needs the larger of (a) its regular containers and sidecars together and
-//! (b) each init container with the sidecars that started before it. KEP-2837: `spec.resources` takes the place of the sum for
-//! the resources it names. KEP-1287: while a resize is under way, the largest of desired, allocated and actual counts.
+//! Sources: KEP-753 (init containers and sidecars): a pod needs the larger of (a) its regular
+//! containers and sidecars together and (b) each init container with the sidecars that started
+//! before it. KEP-2837: `spec.resources` takes the place of the sum for the resources it names.
+//! KEP-1287: while a resize is under way, the largest of desired, allocated and actual counts.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,8 @@ pub fn sum_over_containers<S: AnySpec>(spec: &S, of: impl Fn(&S::Container) -> A
         if is_sidecar {
             sidecars.add(&own);
         }
-        // Only what it asks for itself can be more than before: the sidecars' amounts were counted when they came.
+        // Only what it asks for itself can be more than before: the sidecars' amounts were counted
+        // when they came.
         for (name, amount) in own.iter() {
             let together = match sidecars.get(name) {
                 Some(sum) if is_sidecar => sum,
@@ -68,13 +70,14 @@ fn spec_requests<S: AnySpec>(spec: &S, unsaid: &Amounts) -> Amounts {
     total
 }
 
-/// What a pod takes up: the largest of what its spec asks for, what its node has granted, and what is in force. A spec that its
-/// node can never grant does not count.
+/// What a pod takes up: the largest of what its spec asks for, what its node has granted, and what
+/// is in force. A spec that its node can never grant does not count.
 pub fn pod_usage(pod: &impl AnyPod) -> Amounts {
     pod_usage_with(pod, &Amounts::default())
 }
 
-/// The same, where each container that does not say how much of something it asks for counts with what is given for that.
+/// The same, where each container that does not say how much of something it asks for counts with
+/// what is given for that.
 pub fn pod_usage_with<P: AnyPod>(pod: &P, unsaid: &Amounts) -> Amounts {
     type Container<P> = <<P as AnyPod>::Spec as AnySpec>::Container;
     let Some(spec) = pod.spec() else { return Amounts::default() };
@@ -141,8 +144,8 @@ pub fn qos_class_of(pod: &Pod) -> &str {
     written.or_else(|| pod.spec.as_ref().map(qos_class)).unwrap_or("BestEffort")
 }
 
-/// `Guaranteed`, `Burstable` or `BestEffort` (upstream `qos.ComputePodQOS`): from the CPU and the memory of the pod as a whole,
-/// if it has any, else from those of its containers.
+/// `Guaranteed`, `Burstable` or `BestEffort` (upstream `qos.ComputePodQOS`): from the CPU and the
+/// memory of the pod as a whole, if it has any, else from those of its containers.
 pub fn qos_class(spec: &PodSpec) -> &'static str {
     let none = ResourceRequirements::default();
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());

@@ -1,6 +1,8 @@
-//! `restartPolicy` and `restartPolicyRules` of a container: what follows an exit code (KEP-5307, KEP-5532).
+//! `restartPolicy` and `restartPolicyRules` of a container: what follows an exit code (KEP-5307,
+//! KEP-5532).
 //!
-//! The first rule that matches decides; where none does, the policy of the container, else that of the pod.
+//! The first rule that matches decides; where none does, the policy of the container, else that of
+//! the pod.
 
 use k8s_openapi::api::core::v1::ContainerRestartRule;
 
@@ -30,7 +32,8 @@ enum ExitCodes {
     NotIn(Vec<i32>),
 }
 
-/// All rules of a container. One that says something unknown to us matches nothing: validation lets none in.
+/// All rules of a container. One that says something unknown to us matches nothing: validation lets
+/// none in.
 pub fn rules_of(container: &impl AnyContainer) -> Vec<RestartRule> {
     container.restart_policy_rules().iter().filter_map(RestartRule::of).collect()
 }
@@ -40,8 +43,8 @@ pub fn first_match(rules: &[RestartRule], code: i32) -> Option<RuleAction> {
     rules.iter().find(|rule| rule.codes.match_code(code)).map(|rule| rule.action)
 }
 
-/// Whether a container that ended with this code stays as it is: no rule answers that, and its policy, or else that of its pod, does not
-/// start it again.
+/// Whether a container that ended with this code stays as it is: no rule answers that, and its
+/// policy, or else that of its pod, does not start it again.
 pub fn stays_ended(container: &impl AnyContainer, of_pod: Option<&str>, code: i32) -> bool {
     let is_answered = first_match(&rules_of(container), code).is_some();
     !is_answered

@@ -1,5 +1,5 @@
-//! What marks the revision of a workload's template, on the objects that are made from it. Source: the API reference, well-known labels
-//! and annotations.
+//! What marks the revision of a workload's template, on the objects that are made from it. Source:
+//! the API reference, well-known labels and annotations.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -25,7 +25,8 @@ pub enum Mark<'a> {
     Only,
     /// What [`HASH_LABEL`] says, if the pod has it.
     Label(Option<&'a str>),
-    /// What its containers run: the template is edited in place, and nothing on the pods tells of which one they are.
+    /// What its containers run: the template is edited in place, and nothing on the pods tells of
+    /// which one they are.
     Containers,
 }
 

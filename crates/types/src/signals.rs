@@ -5,7 +5,8 @@ const RTMIN: i32 = 34;
 /// SIGRTMAX.
 const RTMAX: i32 = 64;
 
-/// The names in the order of their numbers, from 1 on (the same on x86_64 and aarch64). Source: signal(7).
+/// The names in the order of their numbers, from 1 on (the same on x86_64 and aarch64). Source:
+/// signal(7).
 const NAMES: [&str; 31] = [
     "SIGHUP",
     "SIGINT",

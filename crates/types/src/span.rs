@@ -12,8 +12,8 @@ const HOUR: u64 = 60 * MINUTE;
 #[error("{0:?} is not a duration such as 90s, 10m or 1h30m")]
 pub struct SpanError(String);
 
-/// Reads one or more of `<whole number><unit>`, units `h`, `m`, `s`, `ms`: the part of Go's `time.ParseDuration` that
-/// Kubernetes manifests use.
+/// Reads one or more of `<whole number><unit>`, units `h`, `m`, `s`, `ms`: the part of Go's
+/// `time.ParseDuration` that Kubernetes manifests use.
 ///
 /// # Errors
 /// When the text is no such span, or one that is longer than 292 years.

@@ -1,10 +1,12 @@
-//! Names of kernel settings: `net.ipv4.ip_forward`, or as sysctl(8) takes them as well, `net/ipv4/ip_forward`. In the second
-//! form dots are part of a name: `net/ipv4/conf/eth0.100/rp_filter`.
+//! Names of kernel settings: `net.ipv4.ip_forward`, or as sysctl(8) takes them as well,
+//! `net/ipv4/ip_forward`. In the second form dots are part of a name:
+//! `net/ipv4/conf/eth0.100/rp_filter`.
 
 /// `status.reason` of a pod that its node refused for a setting that is not allowed there.
 pub const FORBIDDEN: &str = "SysctlForbidden";
 
-/// Nothing outside the pod feels them. Every kernel that an agent runs on has them in a namespace. Source: kubelet, `safe_sysctls.go`.
+/// Nothing outside the pod feels them. Every kernel that an agent runs on has them in a namespace.
+/// Source: kubelet, `safe_sysctls.go`.
 const SAFE: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -20,12 +22,14 @@ const SAFE: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Whether every node takes a pod with this setting, by its name [with dots](with_dots). Others it has to allow.
+/// Whether every node takes a pod with this setting, by its name [with dots](with_dots). Others it
+/// has to allow.
 pub fn is_safe(name: &str) -> bool {
     SAFE.contains(&name)
 }
 
-/// The name with dots between its parts, and slashes for the dots that a part holds (kubelet: `NormalizeName`).
+/// The name with dots between its parts, and slashes for the dots that a part holds (kubelet:
+/// `NormalizeName`).
 pub fn with_dots(name: &str) -> String {
     match name.find(['.', '/']).and_then(|at| name.get(at..=at)) {
         Some("/") => swapped(name),

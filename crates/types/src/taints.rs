@@ -1,5 +1,5 @@
-//! The taints that Kubernetes itself puts on nodes, and which taints a pod tolerates. Source: documentation, "Taints and Tolerations",
-//! and the API reference of Toleration.
+//! The taints that Kubernetes itself puts on nodes, and which taints a pod tolerates. Source:
+//! documentation, "Taints and Tolerations", and the API reference of Toleration.
 
 use std::cmp::Ordering;
 
@@ -77,7 +77,8 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// The numbers of a numeric toleration (KEP-5471): `Lt` tolerates a taint whose value is less than the toleration's.
+/// The numbers of a numeric toleration (KEP-5471): `Lt` tolerates a taint whose value is less than
+/// the toleration's.
 fn compare(toleration: &str, taint: &str) -> Option<Ordering> {
     let toleration: i64 = toleration.parse().ok()?;
     let taint: i64 = taint.parse().ok()?;

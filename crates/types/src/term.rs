@@ -1,15 +1,16 @@
-//! The term of a leader: what a write of a leader carries, so that an API can tell it from the writes of a leader that was deposed.
+//! The term of a leader: what a write of a leader carries, so that an API can tell it from the
+//! writes of a leader that was deposed.
 //!
-//! A term is one acquisition of a Lease: its UID (a Lease that is deleted and made again begins its count anew) and its
-//! `leaseTransitions`, which each acquisition raises.
+//! A term is one acquisition of a Lease: its UID (a Lease that is deleted and made again begins its
+//! count anew) and its `leaseTransitions`, which each acquisition raises.
 
 use std::fmt;
 use std::str::FromStr;
 
 use k8s_openapi::api::coordination::v1::Lease;
 
-/// The option of a request that names the term it is made in. An API that does not know it ignores it, as Kubernetes does with
-/// every option it does not know.
+/// The option of a request that names the term it is made in. An API that does not know it ignores
+/// it, as Kubernetes does with every option it does not know.
 pub const LEADER_TERM: &str = "leaderTerm";
 
 /// The reason of the cause in an API's refusal of a write whose term is over.

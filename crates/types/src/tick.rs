@@ -1,8 +1,9 @@
 //! Time as the pure crates see it: a number handed in by the driver.
 //!
-//! A driver keeps ticks monotonic: it reads the wall clock once at start and adds what the monotonic clock says has
-//! passed since. So durations never jump when somebody sets the clock, and a tick still names a time of day for status
-//! fields, also across restarts of the agent and of the machine.
+//! A driver keeps ticks monotonic: it reads the wall clock once at start and adds what the
+//! monotonic clock says has passed since. So durations never jump when somebody sets the clock, and
+//! a tick still names a time of day for status fields, also across restarts of the agent and of the
+//! machine.
 
 use std::ops::{Add, Sub};
 

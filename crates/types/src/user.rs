@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the first process of a container was given, as `status.containerStatuses[*].user.linux` shows it.
+/// What the first process of a container was given, as `status.containerStatuses[*].user.linux`
+/// shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerUser {
     /// Its user.

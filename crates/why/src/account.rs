@@ -8,7 +8,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Account {
-    /// Pod, Node, or what makes pods: CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet.
+    /// Pod, Node, or what makes pods: CronJob, DaemonSet, Deployment, Job, ReplicaSet,
+    /// ReplicationController, StatefulSet.
     pub kind: String,
     /// Its namespace; absent for a Node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,11 +58,13 @@ pub enum State {
     Terminating,
     /// A pod that was well when that could be told last: a probe of it cannot be run.
     Unchecked,
-    /// A node that is ready and does not take all pods: it is cordoned, tainted, or short of something.
+    /// A node that is ready and does not take all pods: it is cordoned, tainted, or short of
+    /// something.
     Restricted,
     /// It runs and does not take traffic: a readiness probe or gate says no.
     NotReady,
-    /// It cannot begin: no node takes it, its sandbox, a volume, an image or its configuration is missing.
+    /// It cannot begin: no node takes it, its sandbox, a volume, an image or its configuration is
+    /// missing.
     Blocked,
     /// A container fails again and again.
     Failing,
@@ -134,7 +137,8 @@ pub struct ContainerAccount {
     /// When it ended last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<Time>,
-    /// What the cgroup of its memory said at that end, when it was killed for lack of memory and the runtime tells.
+    /// What the cgroup of its memory said at that end, when it was killed for lack of memory and
+    /// the runtime tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryAccount>,
     /// What else speaks for it: termination message, probe output, messages of the runtime.
@@ -194,7 +198,8 @@ pub struct Entry {
     pub last: Time,
     /// How often.
     pub count: u32,
-    /// Seconds from one to the next on average; absent for what happened once, or so often that the first is not known.
+    /// Seconds from one to the next on average; absent for what happened once, or so often that the
+    /// first is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_seconds: Option<u64>,
     /// Who says so.

@@ -14,7 +14,8 @@ use crate::history::{History, When};
 use crate::subject::Subject;
 use crate::words::line;
 
-/// Where the pod is on its ladder. A ledger of an earlier pod of that name counts: its history goes on.
+/// Where the pod is on its ladder. A ledger of an earlier pod of that name counts: its history goes
+/// on.
 pub(crate) fn ladder(ledger: &RestartLedger) -> Option<LadderAccount> {
     let status = ledger.status.as_ref()?;
     Some(LadderAccount {
@@ -28,7 +29,8 @@ pub(crate) fn ladder(ledger: &RestartLedger) -> Option<LadderAccount> {
     })
 }
 
-/// What the ladder alone remembers of a pod that is well: the API keeps the last two runs of a container.
+/// What the ladder alone remembers of a pod that is well: the API keeps the last two runs of a
+/// container.
 pub(crate) fn counted(evidence: &PodEvidence) -> Option<String> {
     let ledger = evidence.ledger.as_ref()?;
     let failures = ledger.status.as_ref()?.failures_total;
@@ -119,8 +121,8 @@ enum Stand<'a> {
     CarriedOut(Option<&'a str>),
 }
 
-/// The restart that was asked for and is not over: of several the one that is furthest. One in place that was taken up for an earlier pod of the
-/// name is none of this one.
+/// The restart that was asked for and is not over: of several the one that is furthest. One in
+/// place that was taken up for an earlier pod of the name is none of this one.
 fn under_way(evidence: &PodEvidence) -> Option<(&PodRestart, Stand<'_>)> {
     let uid = evidence.pod.metadata.uid.as_deref().unwrap_or_default();
     let is_of_pod = |restart: &&PodRestart| match restart.spec.rung().carried_out_by() {
@@ -191,7 +193,8 @@ fn of_hold(by: ReplacementHold) -> Option<&'static str> {
     }
 }
 
-/// What comes next: a restart that is asked for, the ladder's next attempt, or the end of a container's back-off.
+/// What comes next: a restart that is asked for, the ladder's next attempt, or the end of a
+/// container's back-off.
 pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) -> Option<Next> {
     if let Some((restart, stand)) = under_way(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();

@@ -17,7 +17,8 @@ use crate::subject::Subject;
 use crate::with_pod;
 use crate::words::{line, show_bytes};
 
-/// How long before a container's end a probe's verdict may have been its reason: the longest grace that is usual.
+/// How long before a container's end a probe's verdict may have been its reason: the longest grace
+/// that is usual.
 const PROBE_BEFORE_END_SECONDS: u64 = 90;
 /// After so long a run the kubelet forgets the ends before it: twice its longest back-off.
 const FORGOTTEN_AFTER: TickDuration = TickDuration::from_secs(600);
@@ -30,7 +31,8 @@ const LINES_MAX: usize = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) account: ContainerAccount,
-    /// How it ended last, as a sentence goes on after its name; that may be long past, and something else be the matter now.
+    /// How it ended last, as a sentence goes on after its name; that may be long past, and
+    /// something else be the matter now.
     pub(crate) last_end: Option<String>,
     /// Whether it tells what was: the container is well again, or was meant to end.
     pub(crate) is_past: bool,
@@ -38,7 +40,8 @@ pub(crate) struct Finding {
     pub(crate) advice: Option<String>,
 }
 
-/// What is the matter with a pod's containers: what is broken now, before what was broken once, and of that the newest first.
+/// What is the matter with a pod's containers: what is broken now, before what was broken once, and
+/// of that the newest first.
 pub(crate) fn findings<'a>(
     subjects: &[Subject<'a>],
     evidence: &PodEvidence,
@@ -156,7 +159,8 @@ fn why_it_ended(
     (cause, what, Some(advice))
 }
 
-/// It runs again and is ready, or was so since; or it has run so long that what ended it before says nothing of how it does now.
+/// It runs again and is ready, or was so since; or it has run so long that what ended it before
+/// says nothing of how it does now.
 fn has_got_over(subject: Subject<'_>, pod: &Pod, now: Tick) -> bool {
     let Some(running) = subject.status.state.as_ref().and_then(|state| state.running.as_ref())
     else {
@@ -273,7 +277,8 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
     })
 }
 
-/// The probe or hook that had it killed: its status says so, or on a cluster of kubelets an event near its end.
+/// The probe or hook that had it killed: its status says so, or on a cluster of kubelets an event
+/// near its end.
 fn killed_by_probe(
     subject: Subject<'_>,
     end: &ContainerStateTerminated,

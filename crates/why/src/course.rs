@@ -33,7 +33,8 @@ pub(crate) fn of_pod(
     history.finish()
 }
 
-/// The course of many pods: how their containers ended, what their ladders decided, alike ones of all pods in one entry.
+/// The course of many pods: how their containers ended, what their ladders decided, alike ones of
+/// all pods in one entry.
 pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut History) {
     let seen = events::read(&evidence.events);
     let findings = findings(&subjects(&evidence.pod), evidence, &seen, now);

@@ -89,14 +89,15 @@ pub(crate) fn tells_who_ended_it(seen: &Seen) -> bool {
     )
 }
 
-/// The same of a pod whose status is gone: that tells no more what keeps its containers from running.
+/// The same of a pod whose status is gone: that tells no more what keeps its containers from
+/// running.
 pub(crate) fn is_routine_of_the_lost(seen: &Seen) -> bool {
     let is_of_status = matches!(seen.reason.as_str(), event::BACK_OFF | event::FAILED);
     is_routine(seen) && !is_of_status
 }
 
-/// What goes without saying, or is told from a better source: the steps of every start, and what statuses, ledger and
-/// PodRestarts hold.
+/// What goes without saying, or is told from a better source: the steps of every start, and what
+/// statuses, ledger and PodRestarts hold.
 pub(crate) fn is_routine(seen: &Seen) -> bool {
     match seen.reason.as_str() {
         _ if is_a_step_of_every_start(seen) => true,

@@ -17,13 +17,15 @@ pub struct PodEvidence {
     pub events: Vec<Event>,
     /// Its history on a ladder.
     pub ledger: Option<RestartLedger>,
-    /// The restarts that were asked for it, also those that only its ledger remembers ([`crate::asked_for`]).
+    /// The restarts that were asked for it, also those that only its ledger remembers
+    /// ([`crate::asked_for`]).
     pub restarts: Vec<PodRestart>,
     /// The nodes there are, when none has taken it; shared by all such pods.
     pub nodes: Arc<Vec<Node>>,
     /// The volumes that its claims are bound to, when no node has taken it.
     pub volumes: Vec<PersistentVolume>,
-    /// The last lines of its dead containers, by container. Foreign bytes: the text shows no control characters of them.
+    /// The last lines of its dead containers, by container. Foreign bytes: the text shows no
+    /// control characters of them.
     pub last_lines: BTreeMap<String, Vec<String>>,
 }
 
@@ -38,7 +40,8 @@ pub struct GoneEvidence {
     pub events: Vec<Event>,
     /// The ledger of its name, which another pod may go on with.
     pub ledger: Option<RestartLedger>,
-    /// The restarts that were asked for a pod of this name, also those that only its ledger remembers ([`crate::asked_for`]).
+    /// The restarts that were asked for a pod of this name, also those that only its ledger
+    /// remembers ([`crate::asked_for`]).
     pub restarts: Vec<PodRestart>,
 }
 

@@ -1,4 +1,5 @@
-//! The account of a pod that is not there any more: what its ledger, its events and the restarts that were asked for still tell.
+//! The account of a pod that is not there any more: what its ledger, its events and the restarts
+//! that were asked for still tell.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,8 @@ fn summary(evidence: &GoneEvidence, seen: &[events::Seen], successor: Option<&st
     format!("it is not there any more{why}{successor}")
 }
 
-/// The pods of a workload that are gone, alike ones in one group: those that went for the same reason, of which the ladders say the same.
+/// The pods of a workload that are gone, alike ones in one group: those that went for the same
+/// reason, of which the ladders say the same.
 pub(crate) fn group(gone: &[GoneEvidence]) -> Vec<PodGroup> {
     let mut groups: BTreeMap<String, PodGroup> = BTreeMap::new();
     for evidence in gone {
@@ -116,7 +118,8 @@ fn replacement(evidence: &GoneEvidence) -> Option<(&PodRestart, &PodReplacement)
     replacements.max_by_key(|(restart, _)| restart.metadata.creation_timestamp.clone())
 }
 
-/// What ended it: the restart that replaced it, else the last event that says who did, else the last that says that somebody did.
+/// What ended it: the restart that replaced it, else the last event that says who did, else the
+/// last that says that somebody did.
 fn why(evidence: &GoneEvidence, seen: &[events::Seen]) -> Option<String> {
     if let Some((restart, _)) = replacement(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();

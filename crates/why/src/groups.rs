@@ -1,5 +1,5 @@
-//! Pods that are not well, alike ones in one group: of the same state, for the same reason. How often each of them ended does not
-//! make them unlike.
+//! Pods that are not well, alike ones in one group: of the same state, for the same reason. How
+//! often each of them ended does not make them unlike.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,7 +30,8 @@ impl Groups {
         self.places.len()
     }
 
-    /// How what they belong to does, as far as they tell: a pod may have failed for good, a node or a workload goes on.
+    /// How what they belong to does, as far as they tell: a pod may have failed for good, a node or
+    /// a workload goes on.
     pub(crate) fn state(&self) -> State {
         let worst = self.unwell.iter().map(|group| group.state).max();
         worst.map_or(State::Healthy, |worst| worst.min(State::Failing))
@@ -97,8 +98,8 @@ pub(crate) fn group(pods: &[PodEvidence], naming: Naming, now: Tick) -> Groups {
     Groups { unwell: groups.into_values().collect(), places, well }
 }
 
-/// Why it is not well, without numbers: what is the matter with the container that its summary is about, and what its ladder does
-/// about that; else the summary.
+/// Why it is not well, without numbers: what is the matter with the container that its summary is
+/// about, and what its ladder does about that; else the summary.
 fn reason(account: &Account) -> String {
     let of_container =
         account.containers.first().filter(|container| account.summary.contains(&container.what));

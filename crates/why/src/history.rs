@@ -1,5 +1,5 @@
-//! What happened in order. What is alike but for its numbers is one entry with a count, from when on, and how often, so that
-//! twenty days of crashes are a line and not a screen.
+//! What happened in order. What is alike but for its numbers is one entry with a count, from when
+//! on, and how often, so that twenty days of crashes are a line and not a screen.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -48,7 +48,8 @@ impl History {
         self.add_alike(source, when, what, what);
     }
 
-    /// One more of those that are alike in `alike`, numbers aside; `what` is how the last of them is told.
+    /// One more of those that are alike in `alike`, numbers aside; `what` is how the last of them
+    /// is told.
     pub(crate) fn add_alike(&mut self, source: Source, when: When, what: &str, alike: &str) {
         let what = line(what);
         let folded = self.entries.entry((source, shape(&line(alike)))).or_insert_with(|| Folded {
@@ -75,7 +76,8 @@ impl History {
         self.add_all(seen.iter().filter(|event| !events::is_a_step_of_every_start(event)));
     }
 
-    /// The same among others of its workload: what goes without saying does so, and which pod it was is told elsewhere.
+    /// The same among others of its workload: what goes without saying does so, and which pod it
+    /// was is told elsewhere.
     pub(crate) fn add_events_of_the_lost(&mut self, seen: &[Seen]) {
         for event in seen.iter().filter(|event| !events::is_routine_of_the_lost(event)) {
             let what = match event.message.split_once(" in pod ") {
@@ -133,8 +135,8 @@ impl Folded {
     }
 }
 
-/// From one to the next on average, of what the start is only known to be later than `first`: told of many only, for a few
-/// may all have come at the end.
+/// From one to the next on average, of what the start is only known to be later than `first`: told
+/// of many only, for a few may all have come at the end.
 pub(crate) fn average(when: When) -> Option<TickDuration> {
     (when.count >= MANY).then(|| period(when)).flatten()
 }

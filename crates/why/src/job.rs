@@ -52,7 +52,8 @@ fn words(condition: &Condition<'_>) -> String {
     format!("{}: {}", condition.reason, line(condition.message))
 }
 
-/// How a CronJob does, by its newest Job that has ended; and when it is due, which only its controller computes.
+/// How a CronJob does, by its newest Job that has ended; and when it is due, which only its
+/// controller computes.
 pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
     let spec = &cron_job.spec;
     if spec.suspend == Some(true) {
@@ -99,8 +100,8 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
     (state, format!("{which} {name}: {what}{succeeded}{at_work}; {schedule}"))
 }
 
-/// The Job that tells how its CronJob does: the newest, or while nothing can be said of that yet, the newest that is over, and then the
-/// newest beside it.
+/// The Job that tells how its CronJob does: the newest, or while nothing can be said of that yet,
+/// the newest that is over, and then the newest beside it.
 fn telling(jobs: &[Job]) -> Option<(&Job, Option<&Job>)> {
     let created = |job: &&Job| job.metadata.creation_timestamp.clone();
     let newest = jobs.iter().max_by_key(created)?;
@@ -149,8 +150,8 @@ pub(crate) fn next(job: &Job) -> Option<Next> {
     Some(Next { at: Some(at), what })
 }
 
-/// True of a Job, or of the one that tells how a CronJob does, which has failed, and whose pods were restarted in place until then: their
-/// controller deletes such pods.
+/// True of a Job, or of the one that tells how a CronJob does, which has failed, and whose pods
+/// were restarted in place until then: their controller deletes such pods.
 pub(crate) fn takes_its_pods_along(workload: &Workload) -> bool {
     let job = match workload {
         Workload::Job(job) => Some(job.as_ref()),

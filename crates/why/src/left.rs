@@ -1,5 +1,6 @@
-//! Which pods a workload had that are gone, and what speaks of them still: their pods tell nothing any more, and a Job that gives up,
-//! a rollback or an eviction takes them away together with the reason.
+//! Which pods a workload had that are gone, and what speaks of them still: their pods tell nothing
+//! any more, and a Job that gives up, a rollback or an eviction takes them away together with the
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,8 +38,9 @@ struct Heard {
     ledger: Option<RestartLedger>,
 }
 
-/// The workload's pods that are gone and left something, with all that is left but their own events. Of a Job, whose pods go when it
-/// gives up, those that its events name as well; others make and delete pods all the time.
+/// The workload's pods that are gone and left something, with all that is left but their own
+/// events. Of a Job, whose pods go when it gives up, those that its events name as well; others
+/// make and delete pods all the time.
 pub fn left_behind(workload: &Workload, remains: Remains<'_>) -> Vec<GoneEvidence> {
     let there: BTreeSet<&str> =
         remains.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
@@ -108,7 +110,8 @@ fn owners(workload: &Workload) -> BTreeSet<&str> {
     made.into_iter().chain([identity(workload).1]).filter_map(|meta| meta.uid.as_deref()).collect()
 }
 
-/// A request that replaced one of its pods, or took it back to an earlier revision: a person's has no owner.
+/// A request that replaced one of its pods, or took it back to an earlier revision: a person's has
+/// no owner.
 fn is_for(restart: &PodRestart, workload: &Workload, owners: &BTreeSet<&str>) -> bool {
     let Some(status) = &restart.status else { return false };
     let replaced = status.replacement.as_ref().and_then(|by| by.workload_uid.as_deref());

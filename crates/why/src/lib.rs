@@ -1,5 +1,6 @@
-//! Why did it die: from what the API shows of a pod, a workload or a node to an account that a person reads. Pure: objects,
-//! events and log lines come in, an [`Account`] goes out; nothing is asked of anybody and no clock is read.
+//! Why did it die: from what the API shows of a pod, a workload or a node to an account that a
+//! person reads. Pure: objects, events and log lines come in, an [`Account`] goes out; nothing is
+//! asked of anybody and no clock is read.
 //!
 //! ```text
 //!   objects, events, log lines ──► pod │ gone │ workload │ node ──► Account ──┬── its JSON (`-o json`)
@@ -17,8 +18,8 @@
 //!                 pod_end:   what helps a pod that was ended as a whole
 //! ```
 //!
-//! An account says only what it has evidence for. Of the ends of a container the API keeps the number and the last one, so that
-//! is what is told: how often it ended, and how it ended last.
+//! An account says only what it has evidence for. Of the ends of a container the API keeps the
+//! number and the last one, so that is what is told: how often it ended, and how it ended last.
 #![forbid(unsafe_code)]
 
 mod account;

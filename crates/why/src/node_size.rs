@@ -1,4 +1,5 @@
-//! Whether a pod that no node takes asks for more than any node has, even one that is empty: then no room helps.
+//! Whether a pod that no node takes asks for more than any node has, even one that is empty: then
+//! no room helps.
 
 use std::cmp::Reverse;
 
@@ -32,7 +33,8 @@ pub(crate) fn oversizes(evidence: &PodEvidence) -> Vec<Oversize> {
     found.collect()
 }
 
-/// The most of a resource that a node has to give, and which node that is; the first by name of several.
+/// The most of a resource that a node has to give, and which node that is; the first by name of
+/// several.
 fn largest<'a>(nodes: &'a [Node], resource: &str) -> Option<(Quantity, &'a Node)> {
     let has = |node: &'a Node| {
         let status = node.status.as_ref()?;

@@ -1,4 +1,5 @@
-//! Processes that were killed for lack of memory in a container that runs on: its exit code tells nothing, for it has none.
+//! Processes that were killed for lack of memory in a container that runs on: its exit code tells
+//! nothing, for it has none.
 
 use rekindle_types::Tick;
 use rekindle_types::reasons::event;

@@ -1,5 +1,5 @@
-//! Why no node takes a pod, as far as the nodes themselves say: a cordon, and taints that the pod does not tolerate. Alike ones are
-//! told once.
+//! Why no node takes a pod, as far as the nodes themselves say: a cordon, and taints that the pod
+//! does not tolerate. Alike ones are told once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -89,7 +89,8 @@ fn bars(pod: &Pod, node: &Node) -> Vec<Bar> {
     bars
 }
 
-/// A taint keeps new pods away; want of memory only those that ask for nothing, as the scheduler has it.
+/// A taint keeps new pods away; want of memory only those that ask for nothing, as the scheduler
+/// has it.
 fn keeps_away(pod: &Pod, taint: &Taint) -> bool {
     let class = pod.status.as_ref().and_then(|status| status.qos_class.as_deref());
     taint.effect != taints::PREFER_NO_SCHEDULE

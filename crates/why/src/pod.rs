@@ -38,7 +38,8 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let findings = findings(&subjects, evidence, &seen, now);
     let verdict = judge(evidence, &findings, &seen, now);
     let closed = placement::closed(evidence);
-    // what opens a node that is there helps more than what opens any, unless no node that is there can ever take it
+    // what opens a node that is there helps more than what opens any, unless no node that is there
+    // can ever take it
     let mut advice = match (verdict.is_of_all_nodes, closed.advice.is_empty()) {
         (true, _) | (false, true) => verdict.advice,
         (false, false) => closed.advice,

@@ -1,7 +1,8 @@
-//! What helps a pod that was ended as a whole: by its deadline, by its node under pressure, for what it wrote, or by a shutdown.
+//! What helps a pod that was ended as a whole: by its deadline, by its node under pressure, for
+//! what it wrote, or by a shutdown.
 //!
-//! The messages are the kubelet's (`pkg/kubelet/eviction/helpers.go`, `eviction_manager.go`), so that accounts of a cluster of kubelets
-//! tell the same.
+//! The messages are the kubelet's (`pkg/kubelet/eviction/helpers.go`, `eviction_manager.go`), so
+//! that accounts of a cluster of kubelets tell the same.
 
 /// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
 pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";

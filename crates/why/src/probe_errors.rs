@@ -1,6 +1,8 @@
-//! A container that runs and of which a probe could not be run lately: nothing is known of it that is new.
+//! A container that runs and of which a probe could not be run lately: nothing is known of it that
+//! is new.
 //!
-//! A probe that cannot be run says neither yes nor no (`pkg/kubelet/prober`): no restart and no change of readiness follows from it.
+//! A probe that cannot be run says neither yes nor no (`pkg/kubelet/prober`): no restart and no
+//! change of readiness follows from it.
 
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
@@ -15,7 +17,8 @@ use crate::words::{show_span, times};
 const ERRORED: &str = " probe errored and resulted in unknown state: ";
 /// So often in one run of the container, and it is no accident.
 const TIMES_MIN: u32 = 3;
-/// An object that speaks too often is heard every five minutes (client-go): so long after its last word it may still be so.
+/// An object that speaks too often is heard every five minutes (client-go): so long after its last
+/// word it may still be so.
 const HEARD_WITHIN: TickDuration = TickDuration::from_secs(6 * 60);
 
 /// A probe of it that cannot be run.

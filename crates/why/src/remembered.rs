@@ -1,5 +1,6 @@
-//! Restarts that are remembered and not there any more. A request is removed some minutes after it is over; the ledger of the ladder that asked for
-//! it knows how it ended, so that an account tells the same afterwards.
+//! Restarts that are remembered and not there any more. A request is removed some minutes after it
+//! is over; the ledger of the ladder that asked for it knows how it ended, so that an account tells
+//! the same afterwards.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
@@ -8,7 +9,8 @@ use rekindle_types::v1alpha1::{
     RestartOutcome,
 };
 
-/// The restarts that were asked for a pod of this name: those that are there, and those that its ledger remembers.
+/// The restarts that were asked for a pod of this name: those that are there, and those that its
+/// ledger remembers.
 pub fn asked_for(
     pod: &str,
     there: Vec<PodRestart>,

@@ -10,8 +10,8 @@ use crate::evidence::PodEvidence;
 /// A status and an event of the same moment may differ by this: one is rounded down.
 const SLACK: TickDuration = TickDuration::from_secs(1);
 
-/// The restart in place that ended an attempt, as a sentence names it: by its object, which is kept for some minutes, else by
-/// the pod's events.
+/// The restart in place that ended an attempt, as a sentence names it: by its object, which is kept
+/// for some minutes, else by the pod's events.
 pub(crate) fn that_ended(
     container: &str,
     end: &ContainerStateTerminated,
@@ -20,7 +20,8 @@ pub(crate) fn that_ended(
 ) -> Option<String> {
     let (started, finished) = (end.started_at.as_ref(), end.finished_at.as_ref());
     let (started, finished) = (Tick::from(started?), Tick::from(finished?));
-    // within that second nobody can tell which was first; but what a signal ended, a restart that was at it has sent
+    // within that second nobody can tell which was first; but what a signal ended, a restart that
+    // was at it has sent
     let begun_by = if was_signalled(end) { started - SLACK } else { started };
     let mut restarts = evidence.restarts.iter();
     let restart = restarts.find(|restart| restart.has_ended(container, begun_by, finished));
@@ -50,8 +51,9 @@ pub(crate) fn that_ended(
     over.any(|seen| finished <= seen.last + SLACK).then(|| format!("PodRestart {name}"))
 }
 
-/// Whether a restart that began at this time was a ladder's answer to this very end, for its reason tells of the container. A ladder needs no
-/// second for it, and statuses tell whole seconds: what ended by itself would seem to have been ended by what it brought about.
+/// Whether a restart that began at this time was a ladder's answer to this very end, for its reason
+/// tells of the container. A ladder needs no second for it, and statuses tell whole seconds: what
+/// ended by itself would seem to have been ended by what it brought about.
 fn answers(
     container: &str,
     end: &ContainerStateTerminated,
@@ -64,7 +66,8 @@ fn answers(
     tells_of_it && !was_signalled(end) && finished.is_some_and(|at| began < at + SLACK)
 }
 
-/// True when it ended as what is told to stop does: by SIGTERM, or by SIGKILL after its grace period.
+/// True when it ended as what is told to stop does: by SIGTERM, or by SIGKILL after its grace
+/// period.
 pub(crate) fn was_signalled(end: &ContainerStateTerminated) -> bool {
     let is_oom = end.reason.as_deref() == Some("OOMKilled");
     !is_oom && matches!(end.exit_code, 137 | 143)

@@ -1,4 +1,5 @@
-//! Volumes of a pod that no node takes which lie on a node that is gone: the pod can run on that node only.
+//! Volumes of a pod that no node takes which lie on a node that is gone: the pod can run on that
+//! node only.
 
 use k8s_openapi::api::core::v1::{NodeSelector, PersistentVolume};
 use rekindle_types::labels::HOSTNAME;

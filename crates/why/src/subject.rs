@@ -55,7 +55,8 @@ impl<'a> Subject<'a> {
         now.or_else(|| self.status.last_state.as_ref()?.terminated.as_ref())
     }
 
-    /// The end that is worth telling: the last; of one that is done the one before, when that was a failure.
+    /// The end that is worth telling: the last; of one that is done the one before, when that was a
+    /// failure.
     pub(crate) fn told_end(&self) -> Option<&'a ContainerStateTerminated> {
         if !self.is_done() {
             return self.last_end();
@@ -64,7 +65,8 @@ impl<'a> Subject<'a> {
         before.filter(|end| end.exit_code != 0)
     }
 
-    /// How often it has ended up to the end that is told: each restart follows an end, and what does not run now has ended once more.
+    /// How often it has ended up to the end that is told: each restart follows an end, and what
+    /// does not run now has ended once more.
     pub(crate) fn ends(&self) -> u32 {
         let restarts = u32::try_from(self.status.restart_count).unwrap_or(0);
         match (self.told_end(), self.is_running() || self.is_done()) {

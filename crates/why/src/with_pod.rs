@@ -1,5 +1,5 @@
-//! Whether a container ended because its pod was ended, or its node was stopped. What it exits with then is its answer to that, and
-//! says nothing of its work.
+//! Whether a container ended because its pod was ended, or its node was stopped. What it exits with
+//! then is its answer to that, and says nothing of its work.
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodStatus};
 use rekindle_types::pods::condition;
@@ -21,7 +21,8 @@ const BEYOND_GRACE: TickDuration = TickDuration::from_secs(5);
 /// `terminationGracePeriodSeconds` where a pod has none.
 const GRACE_SECONDS: i64 = 30;
 
-/// Who ended its pod, and it with that, as a sentence goes on after `was ended`; none when it had ended by itself before.
+/// Who ended its pod, and it with that, as a sentence goes on after `was ended`; none when it had
+/// ended by itself before.
 pub(crate) fn that_ended(
     subject: Subject<'_>,
     end: &ContainerStateTerminated,
@@ -54,8 +55,8 @@ pub(crate) fn that_ended(
     was_ended.then(|| format!("by {ladder}, which is exhausted (onExhausted Fail)"))
 }
 
-/// Whether it ran until its pod was ended as Failed. Of the sources the first that knows decides; where none does, a container that was to
-/// run for ever and exited with 0 was asked to.
+/// Whether it ran until its pod was ended as Failed. Of the sources the first that knows decides;
+/// where none does, a container that was to run for ever and exited with 0 was asked to.
 fn is_end_of_pod(
     subject: Subject<'_>,
     end: &ContainerStateTerminated,

@@ -83,7 +83,8 @@ const NAMES: [&str; 2] = ["container \"", "node \""];
 /// What makes the number after it a code that means something.
 const CODES: [&str; 2] = ["exited with ", "exit code "];
 
-/// Two texts that differ in numbers only have the same shape. The names of containers and nodes, and exit codes, are no such numbers.
+/// Two texts that differ in numbers only have the same shape. The names of containers and nodes,
+/// and exit codes, are no such numbers.
 pub(crate) fn shape(text: &str) -> String {
     let mut shape = String::new();
     let mut rest = text;

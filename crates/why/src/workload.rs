@@ -1,4 +1,5 @@
-//! The account of an object that makes pods: its own conditions, and its pods that are not well, alike ones folded.
+//! The account of an object that makes pods: its own conditions, and its pods that are not well,
+//! alike ones folded.
 
 use rekindle_types::Tick;
 use rekindle_types::reasons::event;
@@ -108,7 +109,8 @@ fn recovered(pods: &[PodEvidence], now: Tick) -> String {
     }
 }
 
-/// What happened to it, and to its pods: those that are not well, or all when they all are, and those that are gone.
+/// What happened to it, and to its pods: those that are not well, or all when they all are, and
+/// those that are gone.
 fn tell(
     evidence: &WorkloadEvidence,
     conditions: &[Condition<'_>],

@@ -1,4 +1,5 @@
-//! Restarts that were asked for and are not over: what they wait for, and what would let them go on.
+//! Restarts that were asked for and are not over: what they wait for, and what would let them go
+//! on.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;

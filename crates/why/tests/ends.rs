@@ -79,7 +79,8 @@ fn a_container_that_failed_before_it_was_done_does_not_spoil_its_pod() {
     assert!(account.advice.is_empty(), "{:?}", account.advice);
 }
 
-/// A pod whose container `app` crashes and whose container `good` ran until the pod was ended as Failed, for this reason.
+/// A pod whose container `app` crashes and whose container `good` ran until the pod was ended as
+/// Failed, for this reason.
 fn ended_as_failed(reason: &str, app: (u32, Value), good: (u32, Value)) -> PodEvidence {
     let mut pod = pod(json!({"restartCount": app.0, "state": {"terminated": app.1}}));
     pod["metadata"]["uid"] = json!("u");
@@ -170,7 +171,8 @@ fn a_kill_in_the_second_in_which_a_restart_began_is_laid_to_the_restart() {
     assert_eq!(of(9), "exited with 9");
 }
 
-/// It had run for a while, failed, and its ladder answered within the same second: the other container was ended by that.
+/// It had run for a while, failed, and its ladder answered within the same second: the other
+/// container was ended by that.
 #[test]
 fn an_end_that_a_ladder_answered_at_once_is_not_laid_to_the_answer() {
     let reason = r#"container "app" exited with 1 three times in 20s; restarting the container did not help (2 of 2 attempts used)"#;

@@ -1,4 +1,5 @@
-//! Pods that none of the nodes that are there can ever take, and pods that run while their probes cannot be run.
+//! Pods that none of the nodes that are there can ever take, and pods that run while their probes
+//! cannot be run.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;

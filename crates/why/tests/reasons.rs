@@ -1,5 +1,5 @@
-//! Every reason that a node writes for a container that waits or has ended is known. The ladder has the same test:
-//! crates/ladder/src/evidence/tests.rs.
+//! Every reason that a node writes for a container that waits or has ended is known. The ladder has
+//! the same test: crates/ladder/src/evidence/tests.rs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;

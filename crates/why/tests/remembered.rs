@@ -1,4 +1,5 @@
-//! A PodRestart is removed some minutes after it is over. The ledger of the ladder that asked for it remembers how it ended: the account stays.
+//! A PodRestart is removed some minutes after it is over. The ledger of the ladder that asked for
+//! it remembers how it ended: the account stays.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;
@@ -48,7 +49,8 @@ fn what_a_restart_has_ended_is_told_by_its_rung_when_the_request_is_gone() {
     assert!(with_it.contains("was ended by PodRestart web-1, rung Containers"), "{with_it}");
     assert!(with_it.contains("succeeded: Restarted all containers"), "{with_it}");
     assert_eq!(account(vec![]), with_it);
-    // objects tell whole seconds, and a ledger more: the request does not come before what it follows from
+    // objects tell whole seconds, and a ledger more: the request does not come before what it
+    // follows from
     let place = |words: &str| with_it.find(words).unwrap();
     assert!(place("Containers: it failed") < place("PodRestart web-1, rung Containers, succeeded"));
 }

@@ -1,5 +1,5 @@
-//! The archive format of an initramfs ("newc"): for each entry a header of hexadecimal numbers, its name, its content, each
-//! padded to four bytes.
+//! The archive format of an initramfs ("newc"): for each entry a header of hexadecimal numbers, its
+//! name, its content, each padded to four bytes.
 
 use std::io::{self, Write};
 
@@ -36,7 +36,8 @@ impl<W: Write> Archive<W> {
         self.number += 1;
         let length = |length: usize| u32::try_from(length).map_err(io::Error::other);
         let (size, name_size) = (length(content.len())?, length(path.len() + 1)?);
-        // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), length of the name, checksum
+        // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), length of the
+        // name, checksum
         let numbers = [self.number, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
         let mut header = String::from("070701");
         for number in numbers {

@@ -1,4 +1,5 @@
-//! The file system that the virtual machine boots with: busybox, rekindle with its libraries, modules, manifests.
+//! The file system that the virtual machine boots with: busybox, rekindle with its libraries,
+//! modules, manifests.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,7 +1,9 @@
-//! `cargo xtask vm`: the poisoned example, memory limits and an OOM kill on a machine that has cgroup version 2 only, which
-//! development machines and CI often have not. A kernel of Debian's runs in qemu without hardware virtualization.
+//! `cargo xtask vm`: the poisoned example, memory limits and an OOM kill on a machine that has
+//! cgroup version 2 only, which development machines and CI often have not. A kernel of Debian's
+//! runs in qemu without hardware virtualization.
 //!
-//! Kernel and busybox are taken out of their packages; nothing is installed but qemu, where it is missing.
+//! Kernel and busybox are taken out of their packages; nothing is installed but qemu, where it is
+//! missing.
 
 mod cpio;
 mod initramfs;
@@ -16,7 +18,8 @@ use anyhow::{Context, bail};
 
 use crate::{cargo_command, run, tools};
 
-/// How long the machine may run. Software emulation on a busy machine is slow: it boots in 3.5 s on an idle one.
+/// How long the machine may run. Software emulation on a busy machine is slow: it boots in 3.5 s on
+/// an idle one.
 const RUN_MAX: Duration = Duration::from_secs(600);
 /// The last line of the machine begins so.
 const VERDICT: &str = "verdict: ";

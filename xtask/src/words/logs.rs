@@ -5,7 +5,8 @@ use super::sources::{Text, product_part};
 /// The macros whose lines reach a person.
 const MACROS: [&str; 2] = ["tracing::warn!(", "tracing::error!("];
 
-/// What such a line may begin with. `failed to` is the rule; the others tell of what is done in spite of a failure.
+/// What such a line may begin with. `failed to` is the rule; the others tell of what is done in
+/// spite of a failure.
 const BEGINS: [&str; 10] = [
     "failed to ",
     "refused ",

@@ -1,7 +1,9 @@
-//! `cargo xtask words`: measures how plainly the project speaks, and fails when it speaks less plainly than it did.
+//! `cargo xtask words`: measures how plainly the project speaks, and fails when it speaks less
+//! plainly than it did.
 //!
-//! Each measure has a goal and a ceiling. The ceiling is what was measured last: it may only fall, until it meets the goal. The goals
-//! are those of well-written systems code; 43 % of shared type names, for example, stands against 3 to 5 % there.
+//! Each measure has a goal and a ceiling. The ceiling is what was measured last: it may only fall,
+//! until it meets the goal. The goals are those of well-written systems code; 43 % of shared type
+//! names, for example, stands against 3 to 5 % there.
 
 mod logs;
 mod names;

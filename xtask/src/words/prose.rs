@@ -40,7 +40,8 @@ pub(super) fn measure(documents: &[Text]) -> Prose {
     Prose { words_per_sentence: f64::from(words) / all, long_percent, long }
 }
 
-/// The paragraphs and list items of a document as one line each; without code, tables, headings and pictures.
+/// The paragraphs and list items of a document as one line each; without code, tables, headings and
+/// pictures.
 fn paragraphs(text: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut in_code = false;

@@ -1,5 +1,6 @@
-//! Cluster roles that are made of others: those whose labels the `aggregationRule` selects. The rules are written into the
-//! role, so that whoever looks at it sees them, and are brought up to date when any cluster role changes.
+//! Cluster roles that are made of others: those whose labels the `aggregationRule` selects. The
+//! rules are written into the role, so that whoever looks at it sees them, and are brought up to
+//! date when any cluster role changes.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,8 @@ pub(crate) fn aggregate(api: &Shared) -> Result<(), ApiError> {
         }
         let role: Box<dyn AnyObject> = Box::new(ClusterRole { rules: Some(rules), ..role.clone() });
         match put(api, object.key.as_str(), Expect::Revision(object.revision), role) {
-            // Nobody waits for it: it is no answer to a request, and it will be seen when it is durable.
+            // Nobody waits for it: it is no answer to a request, and it will be seen when it is
+            // durable.
             Ok(pending) => drop(pending),
             // changed meanwhile: that change brings us here again
             Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {}
@@ -73,7 +75,8 @@ fn words(rule: &PolicyRule) -> [Option<&Vec<String>>; 5] {
     ]
 }
 
-/// What an aggregated role consists of, each rule once, in the order of the roles' names; none when the role is a plain one.
+/// What an aggregated role consists of, each rule once, in the order of the roles' names; none when
+/// the role is a plain one.
 fn rules_of(role: &ClusterRole, all: &[ClusterRole]) -> Option<Vec<PolicyRule>> {
     let aggregation = role.aggregation_rule.as_ref()?;
     let mut parts: Vec<&ClusterRole> = all

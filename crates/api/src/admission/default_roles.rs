@@ -1,5 +1,5 @@
-//! The roles and bindings that every cluster has: made when they are missing, and completed at each start with what they
-//! have lost or never had, unless their owner said `autoupdate: "false"`.
+//! The roles and bindings that every cluster has: made when they are missing, and completed at each
+//! start with what they have lost or never had, unless their owner said `autoupdate: "false"`.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use rekindle_store::{Expect, Pending, StoreError};

@@ -20,7 +20,8 @@ use crate::validation::{selector, text};
 /// In a namespace with more pods nobody counts them for a warning.
 const PODS_MAX: usize = 5000;
 
-/// The warning about the pods that the budget covers now. What its spec says whatever the pods, the kind says itself.
+/// The warning about the pods that the budget covers now. What its spec says whatever the pods, the
+/// kind says itself.
 pub(crate) fn warning(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
     let budget = object.as_any().downcast_ref::<PodDisruptionBudget>()?;
     let spec = budget.spec.as_ref()?;
@@ -82,7 +83,8 @@ enum Scale {
     None(Uncountable),
 }
 
-/// The number of the workload at the top: that of a ReplicaSet's Deployment before its own, as the disruption controller counts.
+/// The number of the workload at the top: that of a ReplicaSet's Deployment before its own, as the
+/// disruption controller counts.
 fn scale_of(call: &Call<'_>, controller: &OwnerReference) -> Scale {
     let OwnerReference { api_version, kind, .. } = controller;
     let Some(entry) = kind_of(call, controller) else {

@@ -1,5 +1,6 @@
-//! Nobody gives away more than they have: a role may hold only what its writer may do, and a binding may hand out only such
-//! roles, unless the writer has the right `escalate` or `bind`. Source: upstream's `pkg/registry/rbac/*/policybased`.
+//! Nobody gives away more than they have: a role may hold only what its writer may do, and a
+//! binding may hand out only such roles, unless the writer has the right `escalate` or `bind`.
+//! Source: upstream's `pkg/registry/rbac/*/policybased`.
 
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef,

@@ -1,5 +1,5 @@
-//! Tells who writes a ladder, or pods, that several ladders select the same pods: one of them decides for these, and nothing is seen of
-//! the others until something fails.
+//! Tells who writes a ladder, or pods, that several ladders select the same pods: one of them
+//! decides for these, and nothing is seen of the others until something fails.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ fn overlap(
     })
 }
 
-/// A word about new pods that several ladders select. What a controller makes was warned of when its template was written.
+/// A word about new pods that several ladders select. What a controller makes was warned of when
+/// its template was written.
 fn of_pods(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
     if controller_of(object.meta()).is_some() {
         return None;

@@ -22,7 +22,8 @@ use crate::registry::{AnyObject, KindEntry};
 use crate::shared::Shared;
 use crate::status::ApiError;
 
-/// Fills what depends on the final name, and puts right what must be so whoever writes it. Runs on every create and update, and is idempotent.
+/// Fills what depends on the final name, and puts right what must be so whoever writes it. Runs on
+/// every create and update, and is idempotent.
 pub(crate) fn complete(api: &Shared, entry: &KindEntry, object: &mut dyn AnyObject) {
     if namespaces::is_namespace(entry) {
         namespaces::complete(object);

@@ -1,4 +1,5 @@
-//! Namespaces: nothing is made in one that is missing or going, and each comes with its ServiceAccount and CA bundle.
+//! Namespaces: nothing is made in one that is missing or going, and each comes with its
+//! ServiceAccount and CA bundle.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +59,9 @@ pub(super) fn complete(object: &mut dyn AnyObject) {
     }
 }
 
-/// Gives the CA bundle of a namespace the content and the description that it must have. Pods trust it, so a change by hand is undone in
-/// the same write; upstream's root CA publisher undoes it shortly after.
+/// Gives the CA bundle of a namespace the content and the description that it must have. Pods trust
+/// it, so a change by hand is undone in the same write; upstream's root CA publisher undoes it
+/// shortly after.
 pub(super) fn settle_bundle(api: &Shared, object: &mut dyn AnyObject) {
     let Some(map) = object.as_any_mut().downcast_mut::<ConfigMap>() else { return };
     if map.metadata.name.as_deref() != Some(CA_BUNDLE) {
@@ -114,8 +116,8 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
     Ok(pending)
 }
 
-/// Puts right every CA bundle that is not (or not any more) what clients in pods should trust, and makes what a namespace lacks because the
-/// engine ended between a removal and what follows it.
+/// Puts right every CA bundle that is not (or not any more) what clients in pods should trust, and
+/// makes what a namespace lacks because the engine ended between a removal and what follows it.
 fn renew_bundles(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
     let mut pending = Vec::new();
     let kinds = ["namespaces", "configmaps"].map(|plural| api.registry.find("", "v1", plural));

@@ -1,5 +1,6 @@
-//! What the agent of a node may write although its role allows it: mirrors of its own files, the Node and the Lease of its own name, the
-//! status of its pods, and tokens that end with them. Upstream's admission plugin NodeRestriction.
+//! What the agent of a node may write although its role allows it: mirrors of its own files, the
+//! Node and the Lease of its own name, the status of its pods, and tokens that end with them.
+//! Upstream's admission plugin NodeRestriction.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ use crate::registry::AnyObject;
 use crate::status::ApiError;
 use crate::validation::{items, text};
 
-/// The labels under `kubernetes.io` and `k8s.io` that an agent may set on its own Node (upstream: `kubeletLabels`).
+/// The labels under `kubernetes.io` and `k8s.io` that an agent may set on its own Node (upstream:
+/// `kubeletLabels`).
 const LABELS: [&str; 10] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
@@ -33,7 +35,8 @@ const LABELS: [&str; 10] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
-/// The namespaces, with what is below them, in which it may set any label (upstream: `kubeletLabelNamespaces`).
+/// The namespaces, with what is below them, in which it may set any label (upstream:
+/// `kubeletLabelNamespaces`).
 const LABEL_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
 /// The node whose agent asks; none for everybody else.
@@ -44,8 +47,8 @@ fn asking<'a>(call: &Call<'a>) -> Option<&'a str> {
     }
 }
 
-/// Refuses what a node's agent may not make: pods but mirrors of its own files, which refer to nothing; Nodes and Leases of other names;
-/// its own Node with labels that are not for it to set.
+/// Refuses what a node's agent may not make: pods but mirrors of its own files, which refer to
+/// nothing; Nodes and Leases of other names; its own Node with labels that are not for it to set.
 pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
     let Some(node) = asking(call) else { return Ok(()) };
     let made = object.as_any();
@@ -66,8 +69,9 @@ pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<()
     refuse(call, name, why)
 }
 
-/// Refuses what a node's agent may not change: of its pods anything but the status, and in it the labels and what claims they got; of its
-/// own Node the taints, owners, finalizers and configuration, and labels that are not for it to set.
+/// Refuses what a node's agent may not change: of its pods anything but the status, and in it the
+/// labels and what claims they got; of its own Node the taints, owners, finalizers and
+/// configuration, and labels that are not for it to set.
 pub(crate) fn check_update(
     call: &Call<'_>,
     part: Part,
@@ -94,7 +98,8 @@ pub(crate) fn check_update(
     refuse(call, &call.path.name, why)
 }
 
-/// Refuses a token that a node's agent asks for unless it ends with a pod of that node. That the pod has the account is looked at for everybody.
+/// Refuses a token that a node's agent asks for unless it ends with a pod of that node. That the
+/// pod has the account is looked at for everybody.
 pub(crate) fn check_token(
     call: &Call<'_>,
     bound: Option<&BoundObjectReference>,
@@ -133,7 +138,8 @@ fn refuse(call: &Call<'_>, name: &str, why: Option<String>) -> Result<(), ApiErr
     why.map_or(Ok(()), |why| Err(ApiError::forbidden(call.entry, name, &why)))
 }
 
-/// A mirror stands for a file of its node, goes with the Node, and gives its node nothing that a file could not.
+/// A mirror stands for a file of its node, goes with the Node, and gives its node nothing that a
+/// file could not.
 fn wrong_with_mirror(call: &Call<'_>, node: &str, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref();
     if !is_mirror(pod) {
@@ -171,7 +177,8 @@ fn wrong_with_mirror(call: &Call<'_>, node: &str, pod: &Pod) -> Option<String> {
     Some(format!("node {node:?} can not create pods that reference {what}"))
 }
 
-/// Without its Node as the owner a mirror would stay when the Node goes, and be counted as somebody else's.
+/// Without its Node as the owner a mirror would stay when the Node goes, and be counted as somebody
+/// else's.
 fn wrong_with_owner(node: &str, uid: Option<&str>, mirror: &ObjectMeta) -> Option<String> {
     let may = format!("node {node:?} can only create pods with");
     let [owner] = items(mirror.owner_references.as_ref()) else {
@@ -239,8 +246,9 @@ fn wrong_with_pod(node: &str, new: &Pod, old: &Pod) -> Option<String> {
     }
 }
 
-/// By an owner that is not there a node would have its Node deleted, and could make it again without its taints (CVE-2025-5187). A
-/// finalizer would keep a Node that is to go. Upstream checks the owners of a Node that is changed, not of one that is made.
+/// By an owner that is not there a node would have its Node deleted, and could make it again
+/// without its taints (CVE-2025-5187). A finalizer would keep a Node that is to go. Upstream checks
+/// the owners of a Node that is changed, not of one that is made.
 fn wrong_with_new_node(node: &str, made: &Node) -> Option<String> {
     if made.spec.as_ref().is_some_and(|spec| spec.config_source.is_some()) {
         return Some(format!(
@@ -293,7 +301,8 @@ fn labels(meta: &ObjectMeta) -> BTreeMap<String, String> {
     meta.labels.clone().unwrap_or_default()
 }
 
-/// The labels that were added, changed or removed although they are not for an agent to set: by them it would bring pods to itself.
+/// The labels that were added, changed or removed although they are not for an agent to set: by
+/// them it would bring pods to itself.
 fn forbidden_labels(new: &ObjectMeta, old: &ObjectMeta) -> Option<String> {
     let (new, old) = (labels(new), labels(old));
     let mut changed: Vec<&str> = new
@@ -307,7 +316,8 @@ fn forbidden_labels(new: &ObjectMeta, old: &ObjectMeta) -> Option<String> {
     (!changed.is_empty()).then(|| changed.join(", "))
 }
 
-/// Any label that is not Kubernetes' own, and some of those. `node-restriction.kubernetes.io` is what nodes must not set about themselves.
+/// Any label that is not Kubernetes' own, and some of those. `node-restriction.kubernetes.io` is
+/// what nodes must not set about themselves.
 fn is_agents_label(key: &str) -> bool {
     let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
     let is_in = |domain: &str| {

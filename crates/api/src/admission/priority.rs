@@ -1,4 +1,5 @@
-//! Priorities: a new pod takes over what its PriorityClass says, one class at most is the default, and every cluster has two.
+//! Priorities: a new pod takes over what its PriorityClass says, one class at most is the default,
+//! and every cluster has two.
 //!
 //! Source: Kubernetes documentation, "Pod Priority and Preemption"; admission plugin Priority.
 
@@ -55,7 +56,8 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
     Ok(pending)
 }
 
-/// Gives a pod that is being created its priority and preemption policy. What it says of them itself must be the same.
+/// Gives a pod that is being created its priority and preemption policy. What it says of them
+/// itself must be the same.
 pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());

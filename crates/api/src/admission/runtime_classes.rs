@@ -1,5 +1,5 @@
-//! Which runtime a pod asks for. There is one, and no RuntimeClass: a pod that names one asks for another isolation than it would
-//! get, and its overhead is what such a class says.
+//! Which runtime a pod asks for. There is one, and no RuntimeClass: a pod that names one asks for
+//! another isolation than it would get, and its overhead is what such a class says.
 //!
 //! Source: admission plugin RuntimeClass. It looks at pods that are created, not at templates.
 

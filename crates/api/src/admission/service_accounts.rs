@@ -1,5 +1,6 @@
-//! What a new pod takes over from its ServiceAccount: an identity at the API, mounted into its containers, and the secrets to
-//! pull with, unless the pod names its own. Source: upstream's `plugin/pkg/admission/serviceaccount`.
+//! What a new pod takes over from its ServiceAccount: an identity at the API, mounted into its
+//! containers, and the secrets to pull with, unless the pod names its own. Source: upstream's
+//! `plugin/pkg/admission/serviceaccount`.
 
 use std::sync::Arc;
 
@@ -77,8 +78,8 @@ fn is_wanted(spec: &PodSpec, account: &ServiceAccount) -> bool {
     spec.automount_service_account_token.or(account.automount_service_account_token).unwrap_or(true)
 }
 
-/// Mounts the identity into every container that has nothing else in its place, from a volume that is made for it unless
-/// the pod brings one.
+/// Mounts the identity into every container that has nothing else in its place, from a volume that
+/// is made for it unless the pod brings one.
 fn mount_identity(spec: &mut PodSpec, new_name: impl FnOnce() -> String) {
     let own = items(spec.volumes.as_ref()).iter().find(|v| v.name.starts_with(VOLUME_PREFIX));
     let own = own.map(|volume| volume.name.clone());

@@ -21,8 +21,8 @@ const GROUP: &str = "storage.k8s.io";
 /// What `kubectl apply` notes on what it writes.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Gives a new claim that names no class the default one: of several, the newest, as upstream's admission does. A claim that
-/// says `""` wants none.
+/// Gives a new claim that names no class the default one: of several, the newest, as upstream's
+/// admission does. A claim that says `""` wants none.
 pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let Some(claim) = object.as_any_mut().downcast_mut::<PersistentVolumeClaim>() else {
         return Ok(());
@@ -51,8 +51,8 @@ fn default_class(call: &Call<'_>) -> Result<Option<String>, ApiError> {
     Ok(newest.and_then(|meta| meta.name))
 }
 
-/// Makes the class `local-path`, unless a class of this name is there: with what its users made of it, or their own. One that an older
-/// engine has made is marked as ours.
+/// Makes the class `local-path`, unless a class of this name is there: with what its users made of
+/// it, or their own. One that an older engine has made is marked as ours.
 pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Option<Pending>, StoreError> {
     let Some(entry) = classes(&api.registry) else { return Ok(None) };
     let key = keys::object(entry, "", local_path::CLASS);

@@ -1,7 +1,9 @@
-//! How long pods stay on a node that is not ready or not reachable, where they do not say so themselves.
+//! How long pods stay on a node that is not ready or not reachable, where they do not say so
+//! themselves.
 //!
-//! Source: admission plugin DefaultTolerationSeconds. Its default of 300 s is among the defaults of a pod; here is what the API
-//! server's flags `--default-not-ready-toleration-seconds` and `--default-unreachable-toleration-seconds` are for.
+//! Source: admission plugin DefaultTolerationSeconds. Its default of 300 s is among the defaults of
+//! a pod; here is what the API server's flags `--default-not-ready-toleration-seconds` and
+//! `--default-unreachable-toleration-seconds` are for.
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -9,7 +11,8 @@ use crate::call::Call;
 use crate::kinds::pod::defaults::default_tolerations;
 use crate::registry::AnyObject;
 
-/// Gives a new pod the tolerations of this API server. Before the defaults, which add what is still missing.
+/// Gives a new pod the tolerations of this API server. Before the defaults, which add what is still
+/// missing.
 pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return;

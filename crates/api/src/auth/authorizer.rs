@@ -1,4 +1,5 @@
-//! What somebody wants to do, and how a refusal reads. Who may do what is decided in [`crate::auth::rbac`].
+//! What somebody wants to do, and how a refusal reads. Who may do what is decided in
+//! [`crate::auth::rbac`].
 
 use super::user::Identity;
 use crate::status::ApiError;
@@ -59,7 +60,8 @@ impl Attributes<'_> {
     }
 }
 
-/// What `system:public-info-viewer` may see upstream, which our anonymous clients may too, whatever roles say.
+/// What `system:public-info-viewer` may see upstream, which our anonymous clients may too, whatever
+/// roles say.
 pub(crate) fn is_public(what: &Attributes<'_>) -> bool {
     let Attributes::Path { path, .. } = what else { return false };
     ["/healthz", "/livez", "/readyz"].iter().any(|public| {

@@ -64,7 +64,8 @@ pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
         std::fs::rename(&staged, path)
     };
     write().inspect_err(|_| {
-        // Best effort: the error that is returned matters, not a left-over that could not be removed either.
+        // Best effort: the error that is returned matters, not a left-over that could not be
+        // removed either.
         let _ = std::fs::remove_file(&staged);
     })
 }

@@ -1,5 +1,5 @@
-//! The certificate authority of this engine, kept in its data directory, and the certificates that it issues. Reads and writes
-//! files; everything else about time comes in as an argument.
+//! The certificate authority of this engine, kept in its data directory, and the certificates that
+//! it issues. Reads and writes files; everything else about time comes in as an argument.
 
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -16,7 +16,8 @@ use super::user::{MASTERS, UserInfo};
 
 /// How long the CA is valid, in days.
 const CA_DAYS: u64 = 3650;
-/// How long what it issues is valid, in days. Server and admin certificates are issued anew at each start.
+/// How long what it issues is valid, in days. Server and admin certificates are issued anew at each
+/// start.
 const LEAF_DAYS: u64 = 365;
 /// Certificates begin this many days ago, for clocks that are behind.
 const BACKDATED_DAYS: u64 = 1;
@@ -128,7 +129,8 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// Opens the CA in this folder (mode 0700), or makes one there (files of mode 0600). ECDSA P-256.
+    /// Opens the CA in this folder (mode 0700), or makes one there (files of mode 0600). ECDSA
+    /// P-256.
     ///
     /// # Errors
     /// See [`PkiError`].
@@ -149,7 +151,8 @@ impl Pki {
                     write_private(path, text.as_bytes())
                         .map_err(|source| PkiError::Write { path: path.to_owned(), source })
                 };
-                // The certificate last: a crash in between leaves a key without one, which is told, never a CA without a key.
+                // The certificate last: a crash in between leaves a key without one, which is told,
+                // never a CA without a key.
                 write(&key_path, &key_pem)?;
                 write(&certificate_path, &pki.ca_pem)?;
                 Ok(pki)

@@ -1,4 +1,5 @@
-//! Who a client certificate names: the common name is the user, the organizations are the groups, as in Kubernetes.
+//! Who a client certificate names: the common name is the user, the organizations are the groups,
+//! as in Kubernetes.
 
 use yasna::models::{ObjectIdentifier, TaggedDerValue};
 
@@ -9,11 +10,12 @@ const COMMON_NAME: [u64; 4] = [2, 5, 4, 3];
 /// 2.5.4.10.
 const ORGANIZATION: [u64; 4] = [2, 5, 4, 10];
 
-/// The position of the subject in the certificate's body: after version, serial number, algorithm, issuer, validity
-/// (RFC 5280; version 3 always states its version).
+/// The position of the subject in the certificate's body: after version, serial number, algorithm,
+/// issuer, validity (RFC 5280; version 3 always states its version).
 const SUBJECT_POSITION: usize = 5;
 
-/// The user that a certificate names; none when it names nobody. The TLS layer has verified its chain already.
+/// The user that a certificate names; none when it names nobody. The TLS layer has verified its
+/// chain already.
 pub fn user_of_certificate(der: &[u8]) -> Option<UserInfo> {
     let attributes = subject(der)?;
     let values = |wanted: &[u64]| {

@@ -52,8 +52,8 @@ impl UserInfo {
         Self::new(name, [MASTERS.to_owned()])
     }
 
-    /// Whether the cluster itself depends on it: administrators, node agents, and what runs in kube-system. The front keeps room
-    /// for these.
+    /// Whether the cluster itself depends on it: administrators, node agents, and what runs in
+    /// kube-system. The front keeps room for these.
     pub fn is_system(&self) -> bool {
         let in_kube_system = || {
             service_account::split(&self.name)

@@ -1,4 +1,5 @@
-//! From the bytes of a request to an object: bounded, strict, with the path of everything that is wrong.
+//! From the bytes of a request to an object: bounded, strict, with the path of everything that is
+//! wrong.
 
 mod protobuf;
 mod tracked;
@@ -116,7 +117,8 @@ fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
         | ProtobufError::Value { .. }
         | ProtobufError::Depth => ApiError::bad_request(format!("protobuf parse error: {error}")),
     })?;
-    // The smallest value takes two bytes of a body and 32 in the tree, so that they can be counted at the end.
+    // The smallest value takes two bytes of a body and 32 in the tree, so that they can be counted
+    // at the end.
     if count_values(&value) > VALUES_MAX {
         return Err(told(ReadError::TooManyValues, |why| why));
     }
@@ -170,7 +172,8 @@ impl Names {
 
 /// Why a body is no object of its kind.
 pub enum Unreadable {
-    /// A field has a word that is none of its own: told as validation tells it, with the object's name.
+    /// A field has a word that is none of its own: told as validation tells it, with the object's
+    /// name.
     Word(ApiError),
     /// A field has a value of a wrong type.
     Type(String),
@@ -196,7 +199,8 @@ impl Unreadable {
     }
 }
 
-/// The object and what a strict reader would refuse: unknown and duplicate fields. The error names the field.
+/// The object and what a strict reader would refuse: unknown and duplicate fields. The error names
+/// the field.
 pub fn object_and_strict_errors(
     entry: &KindEntry,
     body: Body,
@@ -205,7 +209,8 @@ pub fn object_and_strict_errors(
         Ok(decoded) => decoded,
         Err(first) => {
             let why = Unreadable::of(entry, &body.value, &first);
-            // Go reads `null` as "not given" wherever it stands; so a null may be all that is wrong.
+            // Go reads `null` as "not given" wherever it stands; so a null may be all that is
+            // wrong.
             match has_nulls(&body.value) {
                 true => (entry.decode)(&without_nulls(body.value)).map_err(|_| why)?,
                 false => return Err(why),

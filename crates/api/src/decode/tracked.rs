@@ -1,4 +1,5 @@
-//! Reads JSON and YAML into a tree while noting duplicate fields by path, with bounds on depth and, for YAML, on aliases.
+//! Reads JSON and YAML into a tree while noting duplicate fields by path, with bounds on depth and,
+//! for YAML, on aliases.
 
 use std::fmt;
 
@@ -9,13 +10,13 @@ use serde_json::{Map, Number, Value};
 /// How deep objects and lists may nest. Kubernetes' own types stay below 30.
 pub const DEPTH_MAX: usize = 100;
 
-/// The same in YAML, whose reader takes twenty times as much stack for each level; one that runs out ends the process. kubectl and
-/// Helm send JSON.
+/// The same in YAML, whose reader takes twenty times as much stack for each level; one that runs
+/// out ends the process. kubectl and Helm send JSON.
 const YAML_DEPTH_MAX: usize = 50;
 
-/// How many values one body may hold: objects, lists and what is in them. Each takes far more memory than its text, and every
-/// check looks at it. 3 MiB of YAML are held to about as many by its own limit, and etcd's limit of 1.5 MiB lets few objects have
-/// half as many upstream.
+/// How many values one body may hold: objects, lists and what is in them. Each takes far more
+/// memory than its text, and every check looks at it. 3 MiB of YAML are held to about as many by
+/// its own limit, and etcd's limit of 1.5 MiB lets few objects have half as many upstream.
 pub const VALUES_MAX: usize = 200_000;
 
 /// Duplicate fields that are told of one body. Each is written down with its path.
@@ -84,8 +85,8 @@ struct State {
     depth: usize,
     depth_max: usize,
     values: usize,
-    /// Paths from the value that is being read: each level puts its own step before those of the levels below, so that where no
-    /// field stands twice no path is ever written down.
+    /// Paths from the value that is being read: each level puts its own step before those of the
+    /// levels below, so that where no field stands twice no path is ever written down.
     duplicates: Vec<String>,
 }
 

@@ -1,5 +1,6 @@
-//! Values of a wrong type, in the words of Go's JSON decoder as users know them from Kubernetes, with the field's path. Words that a field
-//! of our own kinds does not have are of the right type upstream, where a schema's `enum` refuses them.
+//! Values of a wrong type, in the words of Go's JSON decoder as users know them from Kubernetes,
+//! with the field's path. Words that a field of our own kinds does not have are of the right type
+//! upstream, where a schema's `enum` refuses them.
 
 use serde_json::Value;
 

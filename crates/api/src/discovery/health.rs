@@ -30,7 +30,8 @@ pub(super) fn answer(
     }
 }
 
-/// The front opens its door only when the store is loaded; later a store that takes no more writes is not well.
+/// The front opens its door only when the store is loaded; later a store that takes no more writes
+/// is not well.
 fn passes(api: &Shared, check: &str) -> Result<(), String> {
     match check {
         "etcd" => api.store.barrier().map(drop).map_err(|error| error.to_string()),

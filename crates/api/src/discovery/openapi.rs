@@ -1,7 +1,7 @@
 //! `/openapi/v3`: an index, and one document per group version.
 //!
-//! A document is large and asked for rarely (clients keep it under the hash in its address), so it is built when asked for and
-//! not kept; only the hashes are.
+//! A document is large and asked for rarely (clients keep it under the hash in its address), so it
+//! is built when asked for and not kept; only the hashes are.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
-//! `/openapi/v2`, for clients that fall back to it: a document without definitions. kubectl asks for it before it sends the items of a
-//! `v1` List, and for kinds that no version 3 document has; what it finds no definition of it leaves to the server, which validates
-//! everything anyway.
+//! `/openapi/v2`, for clients that fall back to it: a document without definitions. kubectl asks
+//! for it before it sends the items of a `v1` List, and for kinds that no version 3 document has;
+//! what it finds no definition of it leaves to the server, which validates everything anyway.
 
 use http::StatusCode;
 
@@ -10,8 +10,8 @@ use super::version;
 
 /// The title, as upstream's document has it.
 const TITLE: &str = "Kubernetes";
-/// Gnostic's openapi.v2.Document in protobuf. client-go asks for it with an `@` for the last dot of the version's name, which no media
-/// type may have and which it refuses in an answer.
+/// Gnostic's openapi.v2.Document in protobuf. client-go asks for it with an `@` for the last dot of
+/// the version's name, which no media type may have and which it refuses in an answer.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// In the form that is asked for.

@@ -1,4 +1,5 @@
-//! Keeps aggregated cluster roles up to date: whenever a cluster role has changed, and for nothing else.
+//! Keeps aggregated cluster roles up to date: whenever a cluster role has changed, and for nothing
+//! else.
 
 use std::future::Future;
 

@@ -1,4 +1,5 @@
-//! What the core decided becomes an answer: at once, when a write is durable, or by asking the nodes.
+//! What the core decided becomes an answer: at once, when a write is durable, or by asking the
+//! nodes.
 
 use std::sync::Arc;
 use std::time::Duration;

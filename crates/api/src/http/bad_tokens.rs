@@ -15,7 +15,8 @@ const BURST: u64 = 100;
 const PER_TOKEN: TickDuration = TickDuration::from_millis(50);
 /// Addresses that are remembered; beyond, the one that was heard of first is forgotten.
 const SOURCES_MAX: usize = 4096;
-/// Good tokens that are remembered: who shows one is not refused for what others at its address did.
+/// Good tokens that are remembered: who shows one is not refused for what others at its address
+/// did.
 const GOOD_MAX: usize = 1024;
 
 type TokenDigest = [u8; 32];

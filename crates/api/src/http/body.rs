@@ -126,7 +126,8 @@ impl FrontBody {
 }
 
 impl WatchBody {
-    /// The next line. At the deadline everything that is there is sent first: no event is lost to a timeout.
+    /// The next line. At the deadline everything that is there is sent first: no event is lost to a
+    /// timeout.
     fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ending == Ending::Over {
             return Poll::Ready(None);

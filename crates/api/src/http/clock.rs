@@ -9,7 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// Tells the time. Shared by all requests.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
-/// The machine's clock, monotonic: the wall clock at the start plus what has passed since, also while the machine slept.
+/// The machine's clock, monotonic: the wall clock at the start plus what has passed since, also
+/// while the machine slept.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Duration,
@@ -50,7 +51,8 @@ fn micros(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// `/proc/uptime` counts the time in which the machine was suspended; a machine of tests never is.
+    /// `/proc/uptime` counts the time in which the machine was suspended; a machine of tests never
+    /// is.
     #[test]
     fn the_clock_counts_from_where_the_machine_began() {
         let uptime = || -> f64 {

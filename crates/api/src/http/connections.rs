@@ -6,8 +6,8 @@
 //!                 └ one too many ends the oldest of them
 //! ```
 //!
-//! So whoever floods a server with connections ends its own, and a client that says who it is keeps its place. Users have a
-//! maximum each, and leave some places to the system's own.
+//! So whoever floods a server with connections ends its own, and a client that says who it is keeps
+//! its place. Users have a maximum each, and leave some places to the system's own.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -90,7 +90,8 @@ impl ConnectionTable {
         Self { limits, open: Arc::default() }
     }
 
-    /// A place for a new connection. The oldest unidentified one ends when there are too many: of its source, or of all.
+    /// A place for a new connection. The oldest unidentified one ends when there are too many: of
+    /// its source, or of all.
     pub(super) fn enter(&self, source: IpAddr) -> ConnectionSeat {
         let source = network_of(source);
         let mut open = self.open();

@@ -111,7 +111,8 @@ impl Front {
         (self.clock)()
     }
 
-    /// Resolves when clients have made it take much memory that is free soon, since it resolved last.
+    /// Resolves when clients have made it take much memory that is free soon, since it resolved
+    /// last.
     pub async fn burst(&self) {
         self.bursts.notified().await;
     }
@@ -199,7 +200,8 @@ impl Front {
         Ok(Received { request, who, share })
     }
 
-    /// Who asks, and who the request acts as. Who asks: the connection's own identity, else that of a bearer token.
+    /// Who asks, and who the request acts as. Who asks: the connection's own identity, else that of
+    /// a bearer token.
     fn identify(
         &self,
         caller: &Caller,

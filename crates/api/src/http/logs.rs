@@ -7,7 +7,8 @@ use crate::node_query::LogQuery;
 
 /// Reads container logs. The node implements it.
 pub trait NodeLogs: Send + Sync + 'static {
-    /// The log that a query names, as a stream of bytes that ends with the log, or when the client goes.
+    /// The log that a query names, as a stream of bytes that ends with the log, or when the client
+    /// goes.
     fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>>;
 }
 

@@ -44,7 +44,8 @@ impl AsRef<Histogram> for RequestTime {
     }
 }
 
-/// What is asked, in the words of the labels. What is not served goes without a name: names come from outside.
+/// What is asked, in the words of the labels. What is not served goes without a name: names come
+/// from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Labels {
     verb: &'static str,

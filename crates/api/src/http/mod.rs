@@ -1,4 +1,5 @@
-//! The front: HTTP in front of [`crate::Api`], over TLS or in process. The only place with async code and IO.
+//! The front: HTTP in front of [`crate::Api`], over TLS or in process. The only place with async
+//! code and IO.
 #![allow(
     clippy::disallowed_methods,
     reason = "the front is a driver: it owns sockets and the clock"

@@ -1,4 +1,5 @@
-//! The listener: bounded in connections, in what each may hold, and in the patience it has with them.
+//! The listener: bounded in connections, in what each may hold, and in the patience it has with
+//! them.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,11 +23,12 @@ use super::front::Front;
 use super::tls::Tls;
 use crate::auth::{Identity, user_of_certificate};
 
-/// What an HTTP/2 client may send before its request is read: the least that the protocol knows (RFC 9113, 6.9.2). A client
-/// that shows a certificate is trusted with more.
+/// What an HTTP/2 client may send before its request is read: the least that the protocol knows
+/// (RFC 9113, 6.9.2). A client that shows a certificate is trusted with more.
 const WINDOW_BYTES: u32 = 65_535;
 const WINDOW_BYTES_WITH_CERTIFICATE: u32 = 1 << 20;
-/// Concurrent requests on one HTTP/2 connection: kube-apiserver's 250, and less without a certificate.
+/// Concurrent requests on one HTTP/2 connection: kube-apiserver's 250, and less without a
+/// certificate.
 const STREAMS_MAX: u32 = 250;
 const STREAMS_WITHOUT_CERTIFICATE_MAX: u32 = 100;
 /// The head of one HTTP/1 request, and what is read ahead.
@@ -47,7 +49,8 @@ pub struct ServerLimits {
     pub connections: ConnectionLimits,
     /// For the TLS handshake.
     pub handshake: Duration,
-    /// From the connection to the first request of a known user. Health checks need none, and connect again.
+    /// From the connection to the first request of a known user. Health checks need none, and
+    /// connect again.
     pub identification: Duration,
     /// For the headers of a request, also between two requests on one connection.
     pub headers: Duration,
@@ -80,8 +83,8 @@ impl Server {
         Self { front, tls, limits }
     }
 
-    /// Accepts connections until `stop` resolves. Then it ends the watches, waits for open requests (within the limit) and
-    /// closes.
+    /// Accepts connections until `stop` resolves. Then it ends the watches, waits for open requests
+    /// (within the limit) and closes.
     ///
     /// # Errors
     /// When the listener fails for good.
@@ -109,7 +112,8 @@ impl Server {
                 }
                 Err(error) if is_passing(&error) => {
                     tracing::warn!(%error, "failed to accept a connection");
-                    // Out of descriptors or memory: it passes when connections end, and not by trying at once.
+                    // Out of descriptors or memory: it passes when connections end, and not by
+                    // trying at once.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 Err(error) => break Err(error),
@@ -136,7 +140,8 @@ impl Server {
         }
     }
 
-    /// Serves a connection to its end. One whose client does not say who it is ends after a while, or for a newer one.
+    /// Serves a connection to its end. One whose client does not say who it is ends after a while,
+    /// or for a newer one.
     async fn connection<S>(&self, stream: S, watcher: Watcher, seat: ConnectionSeat)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

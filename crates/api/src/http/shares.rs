@@ -1,7 +1,9 @@
-//! What each user, and all users together, may have under way: requests, watches, bytes of request bodies and of answers.
+//! What each user, and all users together, may have under way: requests, watches, bytes of request
+//! bodies and of answers.
 //!
-//! Nothing waits here. A request beyond a limit gets 429 with `Retry-After`, which client-go obeys. So a client that sends slowly
-//! holds what it has sent and nothing else, and there is no queue to fill.
+//! Nothing waits here. A request beyond a limit gets 429 with `Retry-After`, which client-go obeys.
+//! So a client that sends slowly holds what it has sent and nothing else, and there is no queue to
+//! fill.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::auth::Identity;
 use crate::status::ApiError;
 
-/// Requests of one user at a time. kube-apiserver takes 400 and 200 of all users (`--max-requests-inflight`).
+/// Requests of one user at a time. kube-apiserver takes 400 and 200 of all users
+/// (`--max-requests-inflight`).
 const REQUESTS_OF_USER_MAX: usize = 200;
 /// Watches and followed logs of one user at a time.
 const LONG_RUNNING_OF_USER_MAX: usize = 1024;

@@ -1,5 +1,5 @@
-//! TLS: our own certificates, client certificates checked when a client shows one. And the machine's randomness, which comes
-//! from the same library.
+//! TLS: our own certificates, client certificates checked when a client shows one. And the
+//! machine's randomness, which comes from the same library.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// TLS for a server that listens on these addresses: HTTP/2 and HTTP/1.1; clients may show certificates of the same CA.
+    /// TLS for a server that listens on these addresses: HTTP/2 and HTTP/1.1; clients may show
+    /// certificates of the same CA.
     ///
     /// # Errors
     /// When a certificate cannot be issued.

@@ -1,4 +1,5 @@
-//! Where heavy requests are handled: on a few threads of their own, so that no light request, watch or handshake waits for them.
+//! Where heavy requests are handled: on a few threads of their own, so that no light request, watch
+//! or handshake waits for them.
 //!
 //! ```text
 //!   request ── turn of its user ──▶ thread ──▶ answer
@@ -58,7 +59,8 @@ impl WorkPool {
         }
     }
 
-    /// Does the work on a thread of the pool. Dropped while it waits, the work is not begun; dropped later, its result is.
+    /// Does the work on a thread of the pool. Dropped while it waits, the work is not begun;
+    /// dropped later, its result is.
     ///
     /// # Errors
     /// 429 when no thread was free in time; 500 when the work panicked.

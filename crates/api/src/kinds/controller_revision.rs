@@ -1,4 +1,5 @@
-//! ControllerRevision (apps/v1): one state that a StatefulSet or a DaemonSet had, and can be brought back to.
+//! ControllerRevision (apps/v1): one state that a StatefulSet or a DaemonSet had, and can be
+//! brought back to.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

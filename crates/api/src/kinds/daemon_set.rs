@@ -13,7 +13,8 @@ use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Su
 use crate::table::{AGE, NAME, age, column, containers_and_images, list_or_none, wide};
 use crate::validation::{Path, amounts, numbers, selector, text};
 
-/// How often the template was changed: a field of earlier versions of the API that lives on as an annotation.
+/// How often the template was changed: a field of earlier versions of the API that lives on as an
+/// annotation.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl ApiKind for DaemonSet {

@@ -157,7 +157,8 @@ fn endpoint_errors(endpoint: &Endpoint, type_: &str, field: &Path) -> Vec<FieldE
     errors
 }
 
-/// Addresses that mean the node itself, or nobody in particular: behind a Service they would lead clients where no pod is.
+/// Addresses that mean the node itself, or nobody in particular: behind a Service they would lead
+/// clients where no pod is.
 pub(super) fn special_address(address: &str, field: &Path) -> Option<FieldError> {
     let ip: std::net::IpAddr = address.parse().ok()?;
     let is_link_local = match ip {

@@ -1,4 +1,5 @@
-//! Endpoints (v1): all addresses behind a Service in one object, as clients older than EndpointSlices read them.
+//! Endpoints (v1): all addresses behind a Service in one object, as clients older than
+//! EndpointSlices read them.
 
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
 use rekindle_types::Tick;

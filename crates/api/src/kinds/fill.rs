@@ -1,5 +1,6 @@
-//! Filling what the user left out. In the Kubernetes API an absent field, an empty text, a zero, an empty list and an empty map are
-//! the same wherever the Go type is no pointer; these functions treat them so.
+//! Filling what the user left out. In the Kubernetes API an absent field, an empty text, a zero, an
+//! empty list and an empty map are the same wherever the Go type is no pointer; these functions
+//! treat them so.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +64,8 @@ impl Desired {
     }
 }
 
-/// For a kind of which the user writes `spec` and a controller `status`: an update of one leaves the other, and the generation
-/// follows the spec. Stands in an `impl ApiKind`.
+/// For a kind of which the user writes `spec` and a controller `status`: an update of one leaves
+/// the other, and the generation follows the spec. Stands in an `impl ApiKind`.
 macro_rules! updates_of_spec_and_status {
     () => {
         fn prepare_for_update(
@@ -94,7 +95,8 @@ pub(crate) const fn first_generation(meta: &mut ObjectMeta) {
     meta.generation = Some(1);
 }
 
-/// The generation after an update: one more when the desired state changed, whatever the client sent.
+/// The generation after an update: one more when the desired state changed, whatever the client
+/// sent.
 pub(crate) fn next_generation(meta: &mut ObjectMeta, old: &ObjectMeta, desired: Desired) {
     meta.generation = match desired {
         Desired::Changed => Some(old.generation.unwrap_or(0) + 1),

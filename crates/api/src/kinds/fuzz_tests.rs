@@ -1,5 +1,6 @@
-//! Objects made at random from the kinds' own schemas: whatever can be read goes through defaulting, validation, warnings
-//! and the table without a panic, and defaulting twice is defaulting once.
+//! Objects made at random from the kinds' own schemas: whatever can be read goes through
+//! defaulting, validation, warnings and the table without a panic, and defaulting twice is
+//! defaulting once.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,5 @@
-//! What ConfigMaps and Secrets have in common: data under keys, limited in size, that can be frozen.
+//! What ConfigMaps and Secrets have in common: data under keys, limited in size, that can be
+//! frozen.
 
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::Cell;

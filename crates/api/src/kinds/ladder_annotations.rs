@@ -1,4 +1,5 @@
-//! The annotations by which a pod, or the pods of a template, carry a ladder of their own (docs/ladder.md).
+//! The annotations by which a pod, or the pods of a template, carry a ladder of their own
+//! (docs/ladder.md).
 
 use std::collections::BTreeMap;
 
@@ -36,8 +37,8 @@ pub(super) fn check(
     errors
 }
 
-/// What the ladder in the annotations at `field` does that may not be meant: what it makes new although it is not named, and where it never
-/// gets to.
+/// What the ladder in the annotations at `field` does that may not be meant: what it makes new
+/// although it is not named, and where it never gets to.
 pub(super) fn warnings(
     annotations: Option<&BTreeMap<String, String>>,
     field: &Path,

@@ -1,4 +1,5 @@
-//! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in [`all`].
+//! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in
+//! [`all`].
 
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,

@@ -1,7 +1,7 @@
 //! PriorityClass (scheduling.k8s.io/v1).
 //!
-//! Source: API reference; documentation, "Pod Priority and Preemption". What a pod takes over from its class is in
-//! `admission/priority.rs`.
+//! Source: API reference; documentation, "Pod Priority and Preemption". What a pod takes over from
+//! its class is in `admission/priority.rs`.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use rekindle_types::Tick;

@@ -4,7 +4,8 @@ use rekindle_types::v1alpha1::Refresh;
 
 use crate::validation::Path;
 
-/// What belongs to the sandbox is made new as a whole; only the contents of emptyDir volumes can be kept.
+/// What belongs to the sandbox is made new as a whole; only the contents of emptyDir volumes can be
+/// kept.
 pub(super) fn warning(refresh: Option<&[Refresh]>, field: &Path) -> Option<String> {
     let refresh = refresh.filter(|refresh| !refresh.is_empty())?;
     let sandbox = [Refresh::Network, Refresh::Ipc, Refresh::Cgroup];

@@ -40,7 +40,8 @@ impl ApiKind for RestartLedger {
         "RestartLedger".clone_into(&mut self.kind);
     }
 
-    /// Status is kept: a ledger is written by Rekindle only, and its first entry must not need a second write to last.
+    /// Status is kept: a ledger is written by Rekindle only, and its first entry must not need a
+    /// second write to last.
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
         fill::first_generation(&mut self.metadata);
     }

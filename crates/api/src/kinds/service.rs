@@ -1,5 +1,5 @@
-//! Service (core/v1). Cluster DNS answers for its name; nothing routes to an address of its own, so none is allocated, and a
-//! warning says so where one is asked for.
+//! Service (core/v1). Cluster DNS answers for its name; nothing routes to an address of its own, so
+//! none is allocated, and a warning says so where one is asked for.
 
 use k8s_openapi::api::core::v1::{
     ClientIPConfig, Service, ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,

@@ -204,7 +204,8 @@ fn claim_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// The template with a volume for each claim, as its pods will have them: what mounts a claim by its template's name is right.
+/// The template with a volume for each claim, as its pods will have them: what mounts a claim by
+/// its template's name is right.
 fn with_claims(spec: &StatefulSetSpec) -> PodTemplateSpec {
     let mut template = spec.template.clone();
     let Some(pods) = &mut template.spec else { return template };

@@ -1,4 +1,5 @@
-//! The counts in the status of a workload: none is below zero, and no part is larger than the whole.
+//! The counts in the status of a workload: none is below zero, and no part is larger than the
+//! whole.
 
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, numbers};

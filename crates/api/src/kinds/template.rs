@@ -1,4 +1,5 @@
-//! What DaemonSets, Deployments, ReplicaSets and StatefulSets have in common: a selector and the template of their pods.
+//! What DaemonSets, Deployments, ReplicaSets and StatefulSets have in common: a selector and the
+//! template of their pods.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use crate::registry::field_error::{FieldError, Problem};
 use crate::registry::metadata;
 use crate::validation::{Path, labels, selector, text};
 
-/// Fills the spec of the pods. What says nothing must not look like a change to those who make them.
+/// Fills the spec of the pods. What says nothing must not look like a change to those who make
+/// them.
 pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
     if let Some(metadata) = &mut template.metadata {
         metadata::drop_empty(metadata);
@@ -19,7 +21,8 @@ pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
     defaults::pod_spec(template.spec.get_or_insert_default());
 }
 
-/// Who makes the pods of a template, as upstream's texts name it: those of a Deployment are made by its ReplicaSets.
+/// Who makes the pods of a template, as upstream's texts name it: those of a Deployment are made by
+/// its ReplicaSets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maker {
     DaemonSet,

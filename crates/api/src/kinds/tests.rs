@@ -1,6 +1,7 @@
-//! What becomes of manifests: `testdata/create/*.yaml` go through defaulting, validation and the preparation of a create;
-//! `testdata/update/*.yaml` hold the old and the new object, as do `testdata/ephemeral/*.yaml` for that subresource; `testdata/tables/*.yaml` the objects of one table. Beside each
-//! stands what comes out, in a file that `UPDATE_EXPECT=1 cargo test` rewrites.
+//! What becomes of manifests: `testdata/create/*.yaml` go through defaulting, validation and the
+//! preparation of a create; `testdata/update/*.yaml` hold the old and the new object, as do
+//! `testdata/ephemeral/*.yaml` for that subresource; `testdata/tables/*.yaml` the objects of one
+//! table. Beside each stands what comes out, in a file that `UPDATE_EXPECT=1 cargo test` rewrites.
 #![allow(clippy::disallowed_methods, reason = "tests read their data from files")]
 
 use std::fmt::Write as _;

@@ -1,6 +1,7 @@
-//! The work of a write grows with its body, whatever its lists: it is counted in the keys of lists that the checks add and look
-//! up (ADR 0041). A check that searches a list for each entry of a list counts too little here, so it fails the lower bound; one
-//! that looks up too often fails the upper one. `crates/api/tests/list_searches.rs` holds the number of plain searches.
+//! The work of a write grows with its body, whatever its lists: it is counted in the keys of lists
+//! that the checks add and look up (ADR 0041). A check that searches a list for each entry of a
+//! list counts too little here, so it fails the lower bound; one that looks up too often fails the
+//! upper one. `crates/api/tests/list_searches.rs` holds the number of plain searches.
 
 mod every_list;
 
@@ -36,7 +37,8 @@ fn read(entry: &KindEntry, body: &Value) -> Box<dyn AnyObject> {
     decode::object(entry, body, FieldValidation::Strict).map(|read| read.object).unwrap()
 }
 
-/// All that is done to a body by a create, by an update that changes nothing, and by writes of subresources.
+/// All that is done to a body by a create, by an update that changes nothing, and by writes of
+/// subresources.
 fn count(entry: &KindEntry, body: &Value) -> Counted {
     let before = steps::taken();
     let context = Context { now: Tick::ZERO, user: "test" };
@@ -106,8 +108,8 @@ fn selector(entries: usize) -> Value {
     json!({"matchExpressions": keys})
 }
 
-/// Each list that a check compares with itself or with another one: its resource, how many keys a write of it adds and looks up
-/// for each entry at least, and a body.
+/// Each list that a check compares with itself or with another one: its resource, how many keys a
+/// write of it adds and looks up for each entry at least, and a body.
 const BODIES: &[(&str, &str, u64, Body)] = &[
     ("sysctls", "pods", 2, |n| {
         with_container(

@@ -1,10 +1,12 @@
-//! OpenAPI v3 documents, one per group version: what `kubectl explain`, `apply`, `diff` and server-side validation read.
+//! OpenAPI v3 documents, one per group version: what `kubectl explain`, `apply`, `diff` and
+//! server-side validation read.
 //!
-//! A document is made when somebody asks for it and belongs to the caller; nothing of it stays in memory here.
-//! - kubectl decides by the `fieldValidation` parameter of a kind's PATCH operation whether the server validates
-//!   (cli-runtime `query_param_verifier_v3`),
-//! - by the content types of that operation whether it may send a strategic merge patch, and then computes the patch with
-//!   the merge keys of the schemas (`x-kubernetes-patch-merge-key`),
+//! A document is made when somebody asks for it and belongs to the caller; nothing of it stays in
+//! memory here.
+//! - kubectl decides by the `fieldValidation` parameter of a kind's PATCH operation whether the
+//!   server validates (cli-runtime `query_param_verifier_v3`),
+//! - by the content types of that operation whether it may send a strategic merge patch, and then
+//!   computes the patch with the merge keys of the schemas (`x-kubernetes-patch-merge-key`),
 //! - and explains a resource by the group, version and kind of its GET operation.
 
 pub mod crd;

@@ -81,8 +81,8 @@ fn clean(schema: &mut Value) {
     }
 }
 
-/// Joins the lines of descriptions: ours are broken where the source is, and kubectl explain breaks them again where the terminal ends. An
-/// empty line stays.
+/// Joins the lines of descriptions: ours are broken where the source is, and kubectl explain breaks
+/// them again where the terminal ends. An empty line stays.
 fn join_lines(schema: &mut Value) {
     match schema {
         Value::Array(list) => list.iter_mut().for_each(join_lines),
@@ -98,7 +98,8 @@ fn join_lines(schema: &mut Value) {
 }
 
 fn clean_object(map: &mut Map<String, Value>) {
-    // A property may itself be called `nullable` or `format`; then its value is a schema, never a bool or a text.
+    // A property may itself be called `nullable` or `format`; then its value is a schema, never a
+    // bool or a text.
     for keyword in ["nullable", "$schema", "title"] {
         if map.get(keyword).is_some_and(|value| !value.is_object()) {
             map.remove(keyword);
@@ -172,7 +173,8 @@ fn only_alternative(map: &mut Map<String, Value>) {
     }
 }
 
-/// Puts the values of an enum where the field is, as Kubernetes publishes them: kubectl explain follows no reference to find them.
+/// Puts the values of an enum where the field is, as Kubernetes publishes them: kubectl explain
+/// follows no reference to find them.
 fn inline_enums(schemas: &mut Map<String, Value>) {
     let is_enum = |(_, schema): &(&String, &Value)| schema.get("enum").is_some();
     let enums: Map<String, Value> = schemas

@@ -42,7 +42,8 @@ fn every_reference_leads_to_a_schema_of_the_same_document() {
 
 #[test]
 fn kubectl_finds_field_validation_on_every_kinds_patch() {
-    // cli-runtime query_param_verifier_v3.go: the first PATCH operation of the kind must have the parameter.
+    // cli-runtime query_param_verifier_v3.go: the first PATCH operation of the kind must have the
+    // parameter.
     let registry = kinds::all();
     for entry in registry.kinds() {
         let document = document(&registry, entry.group, entry.version);

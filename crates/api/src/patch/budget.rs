@@ -1,19 +1,22 @@
-//! How much work one patch may make. A patch is small beside the object that it is applied to, and each of its operations
-//! may touch all of the object: a size limit alone bounds no work. So work is counted, in steps, and never timed.
+//! How much work one patch may make. A patch is small beside the object that it is applied to, and
+//! each of its operations may touch all of the object: a size limit alone bounds no work. So work
+//! is counted, in steps, and never timed.
 //!
 //! What a step is:
-//! - looking at one value of the object or of the patch: 1, and 1 more for each [`BYTES_PER_STEP`] bytes of its text;
+//! - looking at one value of the object or of the patch: 1, and 1 more for each [`BYTES_PER_STEP`]
+//!   bytes of its text;
 //! - copying one value: [`COPY_STEPS`] times as much, as it takes memory;
 //! - moving the entries of a list up or down by one place: 1 for each [`MOVED_PER_STEP`] entries.
 //!
-//! Keys are looked up in ordered sets. A look-up counts as one look at the key; the logarithm is left out.
+//! Keys are looked up in ordered sets. A look-up counts as one look at the key; the logarithm is
+//! left out.
 
 use serde_json::Value;
 
 use super::PatchError;
 
-/// The steps that one patch may take. Most patches take less than a thousand; one that replaces all of an object of the
-/// largest size takes less than a million.
+/// The steps that one patch may take. Most patches take less than a thousand; one that replaces all
+/// of an object of the largest size takes less than a million.
 pub const PATCH_STEPS_MAX: u64 = 10_000_000;
 
 /// Bytes of a text that are compared in one step.
@@ -54,7 +57,8 @@ impl WorkBudget {
         Self { left: PATCH_STEPS_MAX }
     }
 
-    /// Takes steps for what is about to be done; `what` says so in the answer when too few are left.
+    /// Takes steps for what is about to be done; `what` says so in the answer when too few are
+    /// left.
     pub(super) fn spend(&mut self, steps: u64, what: &str) -> Result<(), PatchError> {
         match self.left.checked_sub(steps) {
             Some(left) => {
@@ -76,8 +80,8 @@ impl WorkBudget {
         self.spend(1 + steps(entries), what)
     }
 
-    /// Looks at all of a value, and takes the steps for that. It recurses, as no value nests deeper than
-    /// [`DEPTH_MAX`](crate::decode::DEPTH_MAX).
+    /// Looks at all of a value, and takes the steps for that. It recurses, as no value nests deeper
+    /// than [`DEPTH_MAX`](crate::decode::DEPTH_MAX).
     pub(super) fn measure(&mut self, value: &Value, what: &str) -> Result<Extent, PatchError> {
         let text_bytes = match value {
             Value::String(text) => text.len(),

@@ -1,4 +1,5 @@
-//! The directives of a strategic merge patch: fields of the patch that begin with `$` and say how the others are to be merged.
+//! The directives of a strategic merge patch: fields of the patch that begin with `$` and say how
+//! the others are to be merged.
 
 use std::collections::BTreeSet;
 

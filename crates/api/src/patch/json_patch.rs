@@ -1,4 +1,5 @@
-//! JSON patch, with the bounds that keep a small patch from making a huge object: operations, copied bytes, depth.
+//! JSON patch, with the bounds that keep a small patch from making a huge object: operations,
+//! copied bytes, depth.
 
 use json_patch::jsonptr::Pointer;
 use json_patch::{Patch, PatchOperation};
@@ -60,8 +61,8 @@ fn at_operation(error: PatchError, index: usize, operation: &PatchOperation) -> 
     }
 }
 
-/// Takes the steps for finding the places that an operation names, for the entries of lists that it moves, and for the
-/// values that it compares or puts somewhere.
+/// Takes the steps for finding the places that an operation names, for the entries of lists that it
+/// moves, and for the values that it compares or puts somewhere.
 fn check_work(
     object: &Value,
     operation: &PatchOperation,
@@ -94,7 +95,8 @@ fn check_work(
     }
 }
 
-/// How many entries of a list stand at or behind a place: so many move when one comes or goes there.
+/// How many entries of a list stand at or behind a place: so many move when one comes or goes
+/// there.
 fn entries_behind(object: &Value, path: &Pointer) -> usize {
     let Some((parent, last)) = path.split_back() else { return 0 };
     match parent.resolve(object) {

@@ -1,5 +1,5 @@
-//! Merge patch (RFC 7386). `json_patch::merge` leaves the patch as it is and copies all of it into the object; here it is taken
-//! apart, as a patch is applied once.
+//! Merge patch (RFC 7386). `json_patch::merge` leaves the patch as it is and copies all of it into
+//! the object; here it is taken apart, as a patch is applied once.
 
 use serde_json::{Map, Value};
 

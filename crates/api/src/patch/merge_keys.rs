@@ -1,8 +1,9 @@
 //! How strategic merge patch and apply merge each list: by which key, as a set, or not at all.
 //!
-//! Source: the `patchStrategy`, `patchMergeKey`, `listType` and `listMapKey` marks of the Kubernetes API reference 1.37.
-//! k8s-openapi's schemas carry none of them, so they stand here, by the schema's name and the field. A list that is not here
-//! is replaced as a whole. Tests compare every line with the schemas.
+//! Source: the `patchStrategy`, `patchMergeKey`, `listType` and `listMapKey` marks of the
+//! Kubernetes API reference 1.37. k8s-openapi's schemas carry none of them, so they stand here, by
+//! the schema's name and the field. A list that is not here is replaced as a whole. Tests compare
+//! every line with the schemas.
 
 /// How a list field merges, or an object that does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,8 @@ pub enum ListMerge {
     ByKey(&'static str),
     /// Entries are plain values; the lists unite.
     Set,
-    /// Not at all, though it is an object: the patch's takes the place of the old one (patch strategy `replace`).
+    /// Not at all, though it is an object: the patch's takes the place of the old one (patch
+    /// strategy `replace`).
     Whole,
 }
 
@@ -20,13 +22,16 @@ pub enum ListMerge {
 pub struct MergeField {
     /// The field's name in JSON.
     pub name: &'static str,
-    /// The schema of the object in it, or of the entries of its list; empty when nothing inside merges in a way of its own.
+    /// The schema of the object in it, or of the entries of its list; empty when nothing inside
+    /// merges in a way of its own.
     pub child: &'static str,
     /// How its list merges; absent for an object that merges as objects do.
     pub list: Option<ListMerge>,
-    /// The keys of `x-kubernetes-list-map-keys`: more than the merge key where that alone is not unique.
+    /// The keys of `x-kubernetes-list-map-keys`: more than the merge key where that alone is not
+    /// unique.
     pub map_keys: &'static [&'static str],
-    /// Whether a client's patch drops the keys of the old object that it does not name (`retainKeys`): the fields of a union.
+    /// Whether a client's patch drops the keys of the old object that it does not name
+    /// (`retainKeys`): the fields of a union.
     pub retain: RetainKeys,
 }
 
@@ -39,12 +44,14 @@ pub enum RetainKeys {
     No,
 }
 
-/// How the list in a field of the schema merges; absent when it is replaced as a whole (or no list).
+/// How the list in a field of the schema merges; absent when it is replaced as a whole (or no
+/// list).
 pub fn merge_key(schema_type: &str, field: &str) -> Option<ListMerge> {
     merge_field(schema_type, field)?.list
 }
 
-/// The schema of the object in a field, or of the entries of its list, when anything inside it merges in a way of its own.
+/// The schema of the object in a field, or of the entries of its list, when anything inside it
+/// merges in a way of its own.
 pub fn field_type(schema_type: &str, field: &str) -> Option<&'static str> {
     merge_field(schema_type, field).map(|field| field.child).filter(|child| !child.is_empty())
 }
@@ -115,8 +122,8 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
             object("status", "dev.rekindle.v1alpha1.RestartLadderStatus"),
         ],
     ),
-    // A rung stands once and validation keeps the order, so that it is its own key; then defaults inside a rung do not
-    // look like a change to `kubectl apply`.
+    // A rung stands once and validation keeps the order, so that it is its own key; then defaults
+    // inside a rung do not look like a change to `kubectl apply`.
     ("dev.rekindle.v1alpha1.RestartLadderSpec", &[keyed("rungs", &["rung"])]),
     ("dev.rekindle.v1alpha1.RestartLadderStatus", &[keyed("conditions", &["type"])]),
     (

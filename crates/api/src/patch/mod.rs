@@ -137,7 +137,8 @@ impl Patch {
         shown(&self.value)
     }
 
-    /// Takes out the fields that stood twice in the patch. In a JSON patch they are no fields of the object.
+    /// Takes out the fields that stood twice in the patch. In a JSON patch they are no fields of
+    /// the object.
     pub fn take_duplicate_fields(&mut self) -> Vec<String> {
         match self.format {
             Format::Json(_) => Vec::new(),

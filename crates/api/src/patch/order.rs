@@ -84,8 +84,9 @@ fn key_in(by: Option<ListMerge>, item: &Value) -> Option<&Value> {
     }
 }
 
-/// Puts entries that the client knows into its order, and those that only the server knows between them where they stood
-/// before: a server-only entry comes before the first known one that it used to precede.
+/// Puts entries that the client knows into its order, and those that only the server knows between
+/// them where they stood before: a server-only entry comes before the first known one that it used
+/// to precede.
 pub(super) fn in_order(
     merged: Vec<Value>,
     wanted: &EntryPlaces<'_>,

@@ -1,4 +1,5 @@
-//! Lists merge as a plain search of one list for each entry of the other merges them, and their cost stays in proportion.
+//! Lists merge as a plain search of one list for each entry of the other merges them, and their
+//! cost stays in proportion.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

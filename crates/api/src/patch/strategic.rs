@@ -1,6 +1,6 @@
-//! Strategic merge patch: a merge patch that knows which lists merge by a key, with directives (`$patch`, `$retainKeys`,
-//! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`). Semantics: the API reference and "strategic-merge-patch.md" of
-//! Kubernetes' community documents.
+//! Strategic merge patch: a merge patch that knows which lists merge by a key, with directives
+//! (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`). Semantics: the
+//! API reference and "strategic-merge-patch.md" of Kubernetes' community documents.
 
 use std::collections::BTreeSet;
 
@@ -300,7 +300,8 @@ impl KeyIndex {
         }
     }
 
-    /// An entry that had this key was merged with another. Its key is the same, unless a null in the patch took it away.
+    /// An entry that had this key was merged with another. Its key is the same, unless a null in
+    /// the patch took it away.
     fn merged(&mut self, before: &Value, place: usize, item: &Value) {
         if item.get(self.key) != Some(before) {
             self.places.remove(&(ValueKey(before.clone()), place));

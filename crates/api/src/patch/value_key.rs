@@ -1,4 +1,5 @@
-//! JSON values as keys of ordered sets, so that two lists are merged without a search of the one for each entry of the other.
+//! JSON values as keys of ordered sets, so that two lists are merged without a search of the one
+//! for each entry of the other.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

@@ -17,7 +17,8 @@ use super::{metadata, strict};
 /// Room for the text of most objects, so that it does not move while it grows.
 const TEXT_BYTES: usize = 4 << 10;
 
-/// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's own.
+/// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's
+/// own.
 pub trait AnyObject: Send + Sync + 'static {
     /// Its metadata.
     fn meta(&self) -> &ObjectMeta;
@@ -61,8 +62,9 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree.
     fn to_value(&self) -> Value;
-    /// The same of what a patch of metadata and status is applied to: this metadata and the status, or the whole object; the fields of
-    /// status that are replaced may be missing. See [`ApiKind::status_alone`].
+    /// The same of what a patch of metadata and status is applied to: this metadata and the status,
+    /// or the whole object; the fields of status that are replaced may be missing. See
+    /// [`ApiKind::status_alone`].
     fn to_status_value(&self, metadata: &ObjectMeta, is_replaced: &dyn Fn(&str) -> bool) -> Value;
     /// Whether both are the same kind with the same content.
     fn same_as(&self, other: &dyn AnyObject) -> bool;

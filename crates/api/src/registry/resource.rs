@@ -1,7 +1,9 @@
-//! What a kind must say of itself to be served: its names, its defaults, what makes it valid, how a table shows it.
+//! What a kind must say of itself to be served: its names, its defaults, what makes it valid, how a
+//! table shows it.
 //!
-//! Adding a kind is an `impl ApiKind` of a few declarative lines in `kinds/` and one line in the registry. Everything else
-//! (create, list, watch, patch, tables, discovery, OpenAPI) is the same code for every kind.
+//! Adding a kind is an `impl ApiKind` of a few declarative lines in `kinds/` and one line in the
+//! registry. Everything else (create, list, watch, patch, tables, discovery, OpenAPI) is the same
+//! code for every kind.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
@@ -35,36 +37,43 @@ pub trait ApiKind:
     /// The columns of its server-side table, after which `row` orders its cells.
     const COLUMNS: &'static [Column];
 
-    /// Fills what the user left out, as the API server does. Runs on every create, update and patch, and must be idempotent.
+    /// Fills what the user left out, as the API server does. Runs on every create, update and
+    /// patch, and must be idempotent.
     fn set_defaults(&mut self) {}
 
-    /// Before a create: drop what a user may not set (status), set `generation`. `ctx` gives time and identity.
+    /// Before a create: drop what a user may not set (status), set `generation`. `ctx` gives time
+    /// and identity.
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {}
 
-    /// After `prepare_for_create`, once the object has its UID and its name, which may be a generated one: what follows from
-    /// the two.
+    /// After `prepare_for_create`, once the object has its UID and its name, which may be a
+    /// generated one: what follows from the two.
     fn complete_new(&mut self) {}
 
-    /// Before an update of the main resource: keep what only the status subresource may change (`status`), raise
-    /// `metadata.generation` when the spec changed.
+    /// Before an update of the main resource: keep what only the status subresource may change
+    /// (`status`), raise `metadata.generation` when the spec changed.
     fn prepare_for_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
-    /// Before an update through `/status`: keep everything but status (and what Kubernetes lets through with it).
+    /// Before an update through `/status`: keep everything but status (and what Kubernetes lets
+    /// through with it).
     fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
-    /// The status, of a kind that has much else which an update through `/status` keeps as it is: a patch of nothing but metadata and
-    /// status is applied to these two. What the patch replaces may be left out. None when the kind has nothing large to leave out.
+    /// The status, of a kind that has much else which an update through `/status` keeps as it is: a
+    /// patch of nothing but metadata and status is applied to these two. What the patch replaces
+    /// may be left out. None when the kind has nothing large to leave out.
     fn status_alone(&self, _is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
         None
     }
 
-    /// Before an update through `/resize`: keep everything but the resources. Only kinds that serve it say how.
+    /// Before an update through `/resize`: keep everything but the resources. Only kinds that serve
+    /// it say how.
     fn prepare_for_resize(&mut self, _old: &Self) {}
 
-    /// Before an update through `/ephemeralcontainers`: keep everything but the ephemeral containers.
+    /// Before an update through `/ephemeralcontainers`: keep everything but the ephemeral
+    /// containers.
     fn prepare_for_ephemeral_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
-    /// Everything wrong with an object, metadata aside (the machinery checks that). All of it at once, not the first only.
+    /// Everything wrong with an object, metadata aside (the machinery checks that). All of it at
+    /// once, not the first only.
     fn validate(&self) -> Vec<FieldError> {
         Vec::new()
     }
@@ -79,12 +88,14 @@ pub trait ApiKind:
         Vec::new()
     }
 
-    /// Everything wrong with the change from `old`; immutable fields belong here. `validate` has run as well.
+    /// Everything wrong with the change from `old`; immutable fields belong here. `validate` has
+    /// run as well.
     fn validate_update(&self, _old: &Self) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// Everything wrong with what is written through `/status`: the status, and what else such a write changes of `old`.
+    /// Everything wrong with what is written through `/status`: the status, and what else such a
+    /// write changes of `old`.
     fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
         Vec::new()
     }
@@ -94,13 +105,14 @@ pub trait ApiKind:
         Vec::new()
     }
 
-    /// What was accepted but deserves a Warning header: fields that are not enforced yet (also in docs/compatibility.md),
-    /// deprecated or surprising settings.
+    /// What was accepted but deserves a Warning header: fields that are not enforced yet (also in
+    /// docs/compatibility.md), deprecated or surprising settings.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Values for field selectors beyond metadata.name and metadata.namespace, by path (`spec.nodeName`, `status.phase`, …).
+    /// Values for field selectors beyond metadata.name and metadata.namespace, by path
+    /// (`spec.nodeName`, `status.phase`, …).
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -108,8 +120,8 @@ pub trait ApiKind:
     /// The field paths that `selectable_fields` gives, for the error text on any other.
     const SELECTABLE_FIELDS: &'static [&'static str] = &[];
 
-    /// Seconds of grace a delete without options gives: 0 deletes at once. A Pod on a node answers its own
-    /// terminationGracePeriodSeconds.
+    /// Seconds of grace a delete without options gives: 0 deletes at once. A Pod on a node answers
+    /// its own terminationGracePeriodSeconds.
     fn deletion_grace_period_seconds(&self) -> i64 {
         0
     }
@@ -162,7 +174,8 @@ pub enum Subresource {
     Eviction,
     /// `/log` of a Pod: get, answered by the node.
     Log,
-    /// `/exec` of a Pod: get and create, which both ask for an upgrade of the connection; answered by the node.
+    /// `/exec` of a Pod: get and create, which both ask for an upgrade of the connection; answered
+    /// by the node.
     Exec,
     /// `/attach` of a Pod: the same.
     Attach,

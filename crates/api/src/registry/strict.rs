@@ -1,8 +1,8 @@
-//! Reads an object from a tree of JSON, and notes the fields that its kind does not know and where a value of a wrong type
-//! stands.
+//! Reads an object from a tree of JSON, and notes the fields that its kind does not know and where
+//! a value of a wrong type stands.
 //!
-//! One deserializer does both, as it is compiled for every type of every kind: wrapped around another one, each half would
-//! be compiled for each of them again.
+//! One deserializer does both, as it is compiled for every type of every kind: wrapped around
+//! another one, each half would be compiled for each of them again.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{

@@ -1,4 +1,5 @@
-//! From stored objects to the bytes that a client gets: the objects themselves, a table, or only their metadata.
+//! From stored objects to the bytes that a client gets: the objects themselves, a table, or only
+//! their metadata.
 
 mod table;
 

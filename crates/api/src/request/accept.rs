@@ -93,7 +93,8 @@ fn include(value: &str) -> Result<IncludeObject, ApiError> {
     }
 }
 
-/// Whether the client would rather have aggregated discovery of this version (`v2` or `v2beta1`) than the old form.
+/// Whether the client would rather have aggregated discovery of this version (`v2` or `v2beta1`)
+/// than the old form.
 pub fn wants_aggregated_discovery(accept: &str) -> bool {
     for clause in clauses(accept) {
         if !is_json(clause.media_type) {

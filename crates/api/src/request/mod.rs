@@ -1,4 +1,5 @@
-//! A request as the machinery sees it: who asks what of which resource. No HTTP types but the method; no IO.
+//! A request as the machinery sees it: who asks what of which resource. No HTTP types but the
+//! method; no IO.
 
 pub mod accept;
 pub mod options;

@@ -1,6 +1,7 @@
-//! Questions about rights and identities: `kubectl auth can-i` (SelfSubjectAccessReview, SelfSubjectRulesReview), `kubectl auth
-//! whoami` (SelfSubjectReview), and what servers ask about their clients (TokenReview, SubjectAccessReview,
-//! LocalSubjectAccessReview). They are answered and never stored.
+//! Questions about rights and identities: `kubectl auth can-i` (SelfSubjectAccessReview,
+//! SelfSubjectRulesReview), `kubectl auth whoami` (SelfSubjectReview), and what servers ask about
+//! their clients (TokenReview, SubjectAccessReview, LocalSubjectAccessReview). They are answered
+//! and never stored.
 
 mod access;
 mod identity;

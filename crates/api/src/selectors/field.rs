@@ -58,7 +58,8 @@ impl FieldSelector {
             .map(|term| term.value.as_str())
     }
 
-    /// Whether all terms hold; `value_of` gives the value of a field. An absent value is an empty one.
+    /// Whether all terms hold; `value_of` gives the value of a field. An absent value is an empty
+    /// one.
     pub(super) fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
         self.terms.iter().all(|term| {
             let value = value_of(&term.field).unwrap_or_default();

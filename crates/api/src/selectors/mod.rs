@@ -16,8 +16,8 @@ use crate::status::ApiError;
 pub use field::FieldSelector;
 pub use label::LabelSelector;
 
-/// The requirements of a label selector, or the terms of a field selector, in a query. Each is looked at for each object of a
-/// list. Upstream bounds them by the length of the query alone.
+/// The requirements of a label selector, or the terms of a field selector, in a query. Each is
+/// looked at for each object of a list. Upstream bounds them by the length of the query alone.
 const TERMS_MAX: usize = 1_000;
 
 /// What an object must be to be selected.
@@ -63,7 +63,8 @@ impl Selection {
             return self.fields.matches(|field| name_field(field, namespace, name))
                 && (self.labels.is_everything() || self.labels.matches(&labels_of(&object.value)));
         }
-        // What this registry wrote it can read; if not, the object is shown to nobody rather than to the wrong one.
+        // What this registry wrote it can read; if not, the object is shown to nobody rather than
+        // to the wrong one.
         (entry.decode_stored)(&object.value)
             .is_ok_and(|object| self.selects_object(object.as_ref()))
     }

@@ -84,7 +84,8 @@ fn bind(
         taken => return conflict(format!("pod {name} is already assigned to node {taken:?}")),
     }
     let status = pod.status.get_or_insert_default();
-    // Nothing is to be kept free for it any more (upstream's ClearingNominatedNodeNameAfterBinding).
+    // Nothing is to be kept free for it any more (upstream's
+    // ClearingNominatedNodeNameAfterBinding).
     status.nominated_node_name = None;
     let conditions = status.conditions.get_or_insert_default();
     conditions.retain(|condition| condition.type_ != "PodScheduled");

@@ -34,7 +34,8 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
     Ok(Outcome::Log(LogQuery { pod, container, options }))
 }
 
-/// The container meant: the one named, or the only regular one. Others beside it change nothing (upstream: `validateContainer`).
+/// The container meant: the one named, or the only regular one. Others beside it change nothing
+/// (upstream: `validateContainer`).
 pub(crate) fn container(spec: &PodSpec, pod: &str, wanted: &str) -> Result<String, ApiError> {
     let init = spec.init_containers.iter().flatten().map(|container| &container.name);
     let regular = spec.containers.iter().map(|container| &container.name);
@@ -59,7 +60,8 @@ pub(crate) fn container(spec: &PodSpec, pod: &str, wanted: &str) -> Result<Strin
     Err(ApiError::bad_request(problem))
 }
 
-/// What is wanted of the log. What is wrong with it is told before the pod is looked at (upstream: `ValidatePodLogOptions`).
+/// What is wanted of the log. What is wrong with it is told before the pod is looked at (upstream:
+/// `ValidatePodLogOptions`).
 fn options(call: &Call<'_>) -> Result<LogOptions, ApiError> {
     let yes = |option: &str| call.options.flag(option);
     let time = call.options.get("sinceTime").filter(|time| !time.is_empty());

@@ -1,4 +1,5 @@
-//! Subresources that are no part of their object: scale, binding, eviction, log, exec, attach, portforward, token.
+//! Subresources that are no part of their object: scale, binding, eviction, log, exec, attach,
+//! portforward, token.
 
 pub(crate) mod binding;
 pub(crate) mod eviction;

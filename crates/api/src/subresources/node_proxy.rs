@@ -1,5 +1,6 @@
-//! `nodes/proxy`: what a node's own HTTP API is asked; answered by the node. Reading only: what a kubelet does on a POST
-//! (running commands) is served by `pods/exec` here, where it is authorized as that.
+//! `nodes/proxy`: what a node's own HTTP API is asked; answered by the node. Reading only: what a
+//! kubelet does on a POST (running commands) is served by `pods/exec` here, where it is authorized
+//! as that.
 
 use http::Method;
 

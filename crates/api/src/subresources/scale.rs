@@ -1,4 +1,5 @@
-//! `scale`: the replica count of a workload as an `autoscaling/v1` Scale, whatever the workload's kind.
+//! `scale`: the replica count of a workload as an `autoscaling/v1` Scale, whatever the workload's
+//! kind.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,8 @@ fn read(value: Value) -> Result<Scale, ApiError> {
         .map_err(|error| ApiError::bad_request(format!("Scale cannot be read: {error}")))
 }
 
-/// Writes the replica count that `wanted` asks for; the answer is the Scale of the object as written.
+/// Writes the replica count that `wanted` asks for; the answer is the Scale of the object as
+/// written.
 fn change_scale(
     call: &Call<'_>,
     mut wanted: impl FnMut(&dyn AnyObject) -> Result<Scale, ApiError>,
@@ -102,7 +104,8 @@ fn as_scale(entry: &KindEntry, outcome: Outcome) -> Outcome {
     }
 }
 
-/// The Scale of a workload: every kind that serves it has `spec.replicas`, `spec.selector` and `status.replicas`.
+/// The Scale of a workload: every kind that serves it has `spec.replicas`, `spec.selector` and
+/// `status.replicas`.
 fn scale_of(object: &dyn AnyObject) -> Scale {
     let value = object.to_value();
     let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());

@@ -1,5 +1,5 @@
-//! `pods/exec`, `pods/attach` and `pods/portforward`: checked here, carried by the front, answered by the node that runs
-//! the pod.
+//! `pods/exec`, `pods/attach` and `pods/portforward`: checked here, carried by the front, answered
+//! by the node that runs the pod.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_types::PodUid;
@@ -69,7 +69,8 @@ fn values<'c>(call: &'c Call<'_>, option: &'static str) -> impl Iterator<Item = 
     pairs.filter(move |(name, _)| name == option).map(|(_, value)| value.as_str())
 }
 
-/// A websocket begins with a GET, whatever it is for: who may only read must not get further (upstream since 1.35).
+/// A websocket begins with a GET, whatever it is for: who may only read must not get further
+/// (upstream since 1.35).
 fn check_create(call: &Call<'_>) -> Result<(), ApiError> {
     let what = Attributes::Resource {
         verb: "create",

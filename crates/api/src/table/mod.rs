@@ -1,7 +1,7 @@
 //! What cells of server-side tables show: ages, counts, states.
 //!
-//! Cells look as those of kubectl's server-side printers (`pkg/printers/internalversion`), since people and scripts know
-//! them.
+//! Cells look as those of kubectl's server-side printers (`pkg/printers/internalversion`), since
+//! people and scripts know them.
 
 mod age;
 mod cells;

@@ -1,4 +1,5 @@
-//! Counts that may be percentages (`IntOrString`): of pods that may be unavailable, or must be available.
+//! Counts that may be percentages (`IntOrString`): of pods that may be unavailable, or must be
+//! available.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 

@@ -1,5 +1,6 @@
-//! The keys of a list's entries, to tell which come twice and which are there. A list may be as long as a request allows, so that a
-//! search of it for each entry of another list, or of itself, is never made: that would take a minute for one request.
+//! The keys of a list's entries, to tell which come twice and which are there. A list may be as
+//! long as a request allows, so that a search of it for each entry of another list, or of itself,
+//! is never made: that would take a minute for one request.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ impl<K: Ord> ListKeys<K> {
         Self { places: BTreeMap::new(), entries: 0 }
     }
 
-    /// Adds the key of the next entry. Gives the place of the first one that has the same key, if there is one.
+    /// Adds the key of the next entry. Gives the place of the first one that has the same key, if
+    /// there is one.
     pub(crate) fn add(&mut self, key: K) -> Option<usize> {
         steps::count(1);
         let place = self.entries;

@@ -1,5 +1,6 @@
-//! Field rules that several kinds share: names, labels, quantities. Wording is upstream's, so that people and
-//! tools recognise it. What is also asked for outside the API stands in [`rekindle_types::validation`].
+//! Field rules that several kinds share: names, labels, quantities. Wording is upstream's, so that
+//! people and tools recognise it. What is also asked for outside the API stands in
+//! [`rekindle_types::validation`].
 
 pub mod amounts;
 pub mod labels;
@@ -17,8 +18,8 @@ use crate::registry::FieldError;
 pub(crate) use list_keys::ListKeys;
 pub(crate) use rekindle_types::validation::{MISTAKES_MAX, invalid_each, items};
 
-/// What is wrong now and was not before, which is only asked when something is. An object may be older than a rule; it must still be possible to
-/// label it, and to take its finalizers.
+/// What is wrong now and was not before, which is only asked when something is. An object may be
+/// older than a rule; it must still be possible to label it, and to take its finalizers.
 pub(crate) fn new_mistakes(
     now: Vec<FieldError>,
     before: impl FnOnce() -> Vec<FieldError>,
@@ -30,14 +31,15 @@ pub(crate) fn new_mistakes(
     now.into_iter().filter(|error| !known.has(error)).collect()
 }
 
-/// As much of a text as an error shows, where many errors show the same one: a name that is too long would else be written down
-/// for each entry of a list.
+/// As much of a text as an error shows, where many errors show the same one: a name that is too
+/// long would else be written down for each entry of a list.
 pub(crate) fn shortened(text: &str) -> &str {
     const BYTES_MAX: usize = 256;
     &text[..text.floor_char_boundary(BYTES_MAX)]
 }
 
-/// The text, or the empty text: an absent string and an empty one mean the same in the Kubernetes API.
+/// The text, or the empty text: an absent string and an empty one mean the same in the Kubernetes
+/// API.
 pub(crate) fn text(value: Option<&String>) -> &str {
     value.map_or("", String::as_str)
 }

@@ -1,12 +1,12 @@
-//! How names must look. The rules themselves are those of [`rekindle_types::validation::names`]; here stands which of them a kind's names
-//! go by.
+//! How names must look. The rules themselves are those of [`rekindle_types::validation::names`];
+//! here stands which of them a kind's names go by.
 
 pub use rekindle_types::validation::names::*;
 
 use crate::registry::resource::NameRule;
 
-/// The messages of the rule of a kind's `metadata.name`. `generate_name` is checked as a prefix: what follows makes the end
-/// fine.
+/// The messages of the rule of a kind's `metadata.name`. `generate_name` is checked as a prefix:
+/// what follows makes the end fine.
 pub fn by_rule(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::DnsSubdomain => dns_subdomain(name),

@@ -16,8 +16,8 @@ pub fn read(text: &QuantityText) -> Result<Quantity, QuantityError> {
     text.0.parse()
 }
 
-/// Rewrites a quantity in the canonical form (`1000m` becomes `1`), as the API server does. What is none is left for
-/// validation to name.
+/// Rewrites a quantity in the canonical form (`1000m` becomes `1`), as the API server does. What is
+/// none is left for validation to name.
 pub fn canonicalize(text: &mut QuantityText) {
     if let Ok(quantity) = read(text) {
         let canonical = quantity.to_string();

@@ -26,8 +26,8 @@ pub fn matches(selector: &LabelSelector, labels: Option<&BTreeMap<String, String
         })
 }
 
-/// The selector as text, as tables show it: `app=web,tier in (a,b)`; `<none>` when empty (apimachinery
-/// `FormatLabelSelector`).
+/// The selector as text, as tables show it: `app=web,tier in (a,b)`; `<none>` when empty
+/// (apimachinery `FormatLabelSelector`).
 pub fn format(selector: &LabelSelector) -> String {
     let mut parts: Vec<(&str, String)> = Vec::new();
     for (key, value) in selector.match_labels.iter().flatten() {

@@ -53,7 +53,8 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     Err(ApiError::already_exists(call.entry, &taken))
 }
 
-/// Completes, checks and writes an object that has its name. The inner error is the name, when it was taken already.
+/// Completes, checks and writes an object that has its name. The inner error is the name, when it
+/// was taken already.
 fn write_named(
     call: &Call<'_>,
     mut object: Box<dyn AnyObject>,

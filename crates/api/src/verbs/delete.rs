@@ -225,7 +225,8 @@ impl Step {
             None => {
                 meta.deletion_timestamp = Some((now + TickDuration::of_field(grace)).to_time());
                 meta.deletion_grace_period_seconds = Some(grace);
-                // Upstream: observers may want to act on the deletion, so it counts as a change of the spec.
+                // Upstream: observers may want to act on the deletion, so it counts as a change of
+                // the spec.
                 meta.generation = meta.generation.map(|generation| generation + 1);
             }
             Some(deadline) => {
@@ -252,7 +253,8 @@ impl Step {
     }
 }
 
-/// How long the object may still take, in seconds. Only pods have time; those without a node, or at their end, need none.
+/// How long the object may still take, in seconds. Only pods have time; those without a node, or at
+/// their end, need none.
 fn grace_seconds(object: &dyn AnyObject, wish: &Wish) -> i64 {
     let default = object.deletion_grace_period_seconds();
     let Some(pod) = object.as_any().downcast_ref::<Pod>() else { return default };

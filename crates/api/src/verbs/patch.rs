@@ -27,8 +27,9 @@ fn read(call: &Call<'_>) -> Result<Patch, ApiError> {
     Patch::read(&call.request.content_type, &call.request.body)
 }
 
-/// The same of a patch of metadata and status: the rest of the object comes from the old one, whatever is proposed. Most patches say of
-/// the metadata no more than which version of which object they are for.
+/// The same of a patch of metadata and status: the rest of the object comes from the old one,
+/// whatever is proposed. Most patches say of the metadata no more than which version of which
+/// object they are for.
 fn propose_status(
     call: &Call<'_>,
     patch: Patch,

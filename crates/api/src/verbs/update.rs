@@ -31,7 +31,8 @@ pub(crate) struct Proposal {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Changes an object into what `propose` makes of its current state, again when somebody else writes in between.
+/// Changes an object into what `propose` makes of its current state, again when somebody else
+/// writes in between.
 pub(crate) fn change(
     call: &Call<'_>,
     part: Part,
@@ -89,7 +90,8 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Defaults, separation of spec and status, validation: what turns a proposal into the object to store.
+/// Defaults, separation of spec and status, validation: what turns a proposal into the object to
+/// store.
 fn settle(
     call: &Call<'_>,
     part: Part,

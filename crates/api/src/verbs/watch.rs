@@ -1,4 +1,5 @@
-//! watch: the changes of a collection from a revision on (P6: ordered, unique, none missing, resumable).
+//! watch: the changes of a collection from a revision on (P6: ordered, unique, none missing,
+//! resumable).
 
 use rekindle_store::{RangeQuery, Revision};
 
@@ -75,7 +76,8 @@ fn stream_after(
     form: Representation,
     after: Revision,
 ) -> EventStream {
-    // Upstream accepts the watch and then tells the trouble as its only event; clients know that way.
+    // Upstream accepts the watch and then tells the trouble as its only event; clients know that
+    // way.
     let source = match call.api.store.watch(&list::prefix(call, &selection), after) {
         Ok(watch) => Source::Live(watch),
         Err(error) => Source::Failed(error),

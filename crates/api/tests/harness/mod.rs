@@ -1,4 +1,5 @@
-//! An API over a disk in memory whose commits happen when the test says so: no threads, no clock, the same every time.
+//! An API over a disk in memory whose commits happen when the test says so: no threads, no clock,
+//! the same every time.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Runs so many at once: how long until the last has written its first line, and from SIGTERM until the last has ended.
+/// Runs so many at once: how long until the last has written its first line, and from SIGTERM until
+/// the last has ended.
 pub fn start_and_stop(app: &Path, count: usize) -> anyhow::Result<(Duration, Duration)> {
     let begun = Instant::now();
     let mut apps = (0..count).map(|_| spawn(app)).collect::<anyhow::Result<Vec<Child>>>()?;

@@ -1,4 +1,5 @@
-//! Many pods at once: how fast they are started, and how fast an engine that was killed finds them again.
+//! Many pods at once: how fast they are started, and how fast an engine that was killed finds them
+//! again.
 
 use std::time::{Duration, Instant};
 

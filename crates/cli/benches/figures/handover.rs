@@ -1,5 +1,5 @@
-//! Who leads: how long until another process of controllers has taken over, and what leading and standing by cost. With the usual
-//! periods of leader election.
+//! Who leads: how long until another process of controllers has taken over, and what leading and
+//! standing by cost. With the usual periods of leader election.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -22,7 +22,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> {
     let engine = Engine::start().await?;
     engine.quiet(Duration::from_secs(1)).await?;
-    // What its own life needs, heartbeats above all, is mapped again after it has given back what its start needed.
+    // What its own life needs, heartbeats above all, is mapped again after it has given back what
+    // its start needed.
     tokio::time::sleep(OBSERVED).await;
     let empty_kb = rollup(engine.pid(), "Rss")?;
     report.value(
@@ -110,7 +111,8 @@ fn rollup(pid: u32, field: &str) -> anyhow::Result<u64> {
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// The shims of this engine: the parents of its containers' first processes, which are found by their cgroup.
+/// The shims of this engine: the parents of its containers' first processes, which are found by
+/// their cgroup.
 fn shims(engine_id: &str) -> anyhow::Result<BTreeSet<u32>> {
     let mut shims = BTreeSet::new();
     for entry in std::fs::read_dir("/proc")? {

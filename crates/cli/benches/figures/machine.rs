@@ -2,8 +2,9 @@
 
 use std::time::SystemTime;
 
-/// One line: date, kernel, processor, memory, load; and how many memory cgroups the kernel holds, those of containers that have ended among
-/// them: what walks through them all gets slow (docs/adr/0034).
+/// One line: date, kernel, processor, memory, load; and how many memory cgroups the kernel holds,
+/// those of containers that have ended among them: what walks through them all gets slow
+/// (docs/adr/0034).
 pub fn describe() -> String {
     let host = rustix::system::uname();
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

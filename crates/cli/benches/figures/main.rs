@@ -1,7 +1,8 @@
-//! The table of figures: what a user feels, measured on the real binary through its API, beside the peers that are installed.
+//! The table of figures: what a user feels, measured on the real binary through its API, beside the
+//! peers that are installed.
 //!
-//! `cargo xtask bench` runs all of it, `cargo xtask bench restarts` only that part. It asserts nothing: machines differ, and a
-//! slow run is not a wrong one.
+//! `cargo xtask bench` runs all of it, `cargo xtask bench restarts` only that part. It asserts
+//! nothing: machines differ, and a slow run is not a wrong one.
 #![allow(
     clippy::disallowed_methods,
     unreachable_pub,

@@ -13,7 +13,8 @@ use crate::sample::Report;
 
 const PODS: usize = 100;
 const SAMPLES: usize = 20;
-/// As long as the engine keeps what it has found by walking through volumes and layers, and a little more.
+/// As long as the engine keeps what it has found by walking through volumes and layers, and a
+/// little more.
 const WALKS_KEPT: Duration = Duration::from_secs(12);
 
 pub async fn measure(report: &mut Report) -> anyhow::Result<()> {

@@ -21,10 +21,11 @@ use crate::sample::{CREATE, KILL, Report};
 
 const SAMPLES: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How often the app is run by hand between two restarts: until the removal of what the first left is over. It keeps the cores awake, too, which
-/// in a virtual machine take milliseconds to wake up.
+/// How often the app is run by hand between two restarts: until the removal of what the first left
+/// is over. It keeps the cores awake, too, which in a virtual machine take milliseconds to wake up.
 const BETWEEN: usize = 20;
-/// How long a container has run before it is killed: until the node has got ready for its next start, ten seconds after its first.
+/// How long a container has run before it is killed: until the node has got ready for its next
+/// start, ten seconds after its first.
 const SETTLED: Duration = Duration::from_secs(12);
 /// How exactly the start of a process is seen.
 const OBSERVE_EVERY: Duration = Duration::from_micros(100);
@@ -168,7 +169,8 @@ fn restart_counts(pod: &Pod) -> Option<Vec<i32>> {
     (running && statuses.len() == 2).then(|| statuses.iter().map(|s| s.restart_count).collect())
 }
 
-/// Kills the first container; answers when its new process ran its command, and when a watch showed the restart.
+/// Kills the first container; answers when its new process ran its command, and when a watch showed
+/// the restart.
 async fn kill(pods: &Api<Pod>, name: &str) -> anyhow::Result<(Duration, Duration)> {
     let pod = pods.get(name).await?;
     let uid = pod.metadata.uid.as_deref().context("the pod has a UID")?;
@@ -181,7 +183,8 @@ async fn kill(pods: &Api<Pod>, name: &str) -> anyhow::Result<(Duration, Duration
 
     let start = Instant::now();
     kill_process(Pid::from_raw(process).context("a pid")?, Signal::KILL)?;
-    // The observer, unlike the engine, may poll; but rarely enough to leave the cores to what it measures.
+    // The observer, unlike the engine, may poll; but rarely enough to leave the cores to what it
+    // measures.
     let observer = tokio::task::spawn_blocking(move || -> anyhow::Result<Duration> {
         while start.elapsed() < DEADLINE {
             if children(shim)?.iter().any(|child| !before.contains(child) && runs_demo(*child)) {
@@ -229,13 +232,15 @@ fn children(pid: i32) -> anyhow::Result<BTreeSet<i32>> {
     Ok(text.split_whitespace().filter_map(|child| child.parse().ok()).collect())
 }
 
-/// Whether this process has become the container's command; before its exec it is a copy of its shim.
+/// Whether this process has become the container's command; before its exec it is a copy of its
+/// shim.
 fn runs_demo(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|cmdline| cmdline.ends_with(b"\0signal\0"))
 }
 
-/// Asks for a whole-pod restart and waits until a watch shows both containers running again. Answers how long that took, and the request's name.
+/// Asks for a whole-pod restart and waits until a watch shows both containers running again.
+/// Answers how long that took, and the request's name.
 async fn restart(
     pods: &Api<Pod>,
     restarts: &Api<PodRestart>,
@@ -274,7 +279,8 @@ async fn restart(
     Ok((seen, request.name_any()))
 }
 
-/// From the first step of a request, the node's taking it up, to its last: without the client, and without the request's own durable write.
+/// From the first step of a request, the node's taking it up, to its last: without the client, and
+/// without the request's own durable write.
 async fn by_its_steps(restarts: &Api<PodRestart>, name: &str) -> anyhow::Result<Duration> {
     let phase = |restart: &PodRestart| restart.status.as_ref().and_then(|status| status.phase);
     let is_over = |restart: Option<&PodRestart>| {

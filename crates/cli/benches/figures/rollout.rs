@@ -1,4 +1,5 @@
-//! A Deployment of many pods on one node: from its creation until its status says that all are available.
+//! A Deployment of many pods on one node: from its creation until its status says that all are
+//! available.
 
 use std::time::{Duration, Instant};
 

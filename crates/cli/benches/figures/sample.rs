@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// What peers' creations are compared with. Ours has more in it: a pod sandbox with its network, two containers, the API.
+/// What peers' creations are compared with. Ours has more in it: a pod sandbox with its network,
+/// two containers, the API.
 pub const CREATE: &str = "create Pod → Running in the API";
 /// What peers' restarts are compared with.
 pub const KILL: &str = "container killed → new process runs";

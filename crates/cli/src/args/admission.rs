@@ -8,10 +8,12 @@ use clap::Args;
 /// Settings of the API server, under the names of kube-apiserver's flags.
 #[derive(Args, Clone, Debug)]
 pub struct AdmissionArgs {
-    /// An AdmissionConfiguration with the plugin PodSecurity: defaults for all namespaces, and what is exempt; see docs/pod-security.md
+    /// An AdmissionConfiguration with the plugin PodSecurity: defaults for all namespaces, and what
+    /// is exempt; see docs/pod-security.md
     #[arg(long, value_name = "FILE", env = "REKINDLE_ADMISSION_CONTROL_CONFIG_FILE")]
     pub admission_control_config_file: Option<PathBuf>,
-    /// The longest life of a service account's token, 1h or more; a request for more is shortened, with a warning
+    /// The longest life of a service account's token, 1h or more; a request for more is shortened,
+    /// with a warning
     #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = token_expiration)]
     pub service_account_max_token_expiration: Duration,
 }

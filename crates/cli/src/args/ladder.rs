@@ -3,7 +3,8 @@
 use clap::Args;
 use rekindle_operator::{Limits, TokenBucket};
 
-/// What all ladders together may restart. Restarts of the rung Container are the kubelet's own and do not count; a ladder's own budget may be narrower.
+/// What all ladders together may restart. Restarts of the rung Container are the kubelet's own and
+/// do not count; a ladder's own budget may be narrower.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LadderArgs {
     /// Restarts of ladders per minute in a namespace, in the long run

@@ -9,7 +9,8 @@ use rekindle_operator::{Candidacy, NamespacedName, Timing};
 /// The Lease that whoever acts holds.
 const LEASE: (&str, &str) = ("kube-system", "rekindle-controllers");
 
-/// When controllers and ladders take over from others that hold the Lease kube-system/rekindle-controllers.
+/// When controllers and ladders take over from others that hold the Lease
+/// kube-system/rekindle-controllers.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LeaderElection {
     /// How long others wait after they last saw the leader renew its lease

@@ -1,4 +1,5 @@
-//! `rekindle controllers`: controllers, scheduler and ladders in a process of their own. They stand by while others lead.
+//! `rekindle controllers`: controllers, scheduler and ladders in a process of their own. They stand
+//! by while others lead.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! `rekindle crds`: our kinds as CustomResourceDefinitions, from the schemas that the engine itself serves.
+//! `rekindle crds`: our kinds as CustomResourceDefinitions, from the schemas that the engine itself
+//! serves.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! `rekindle down`: asks the engine of a data directory to end, and waits until it has. Where an engine was killed, ends what it left.
+//! `rekindle down`: asks the engine of a data directory to end, and waits until it has. Where an
+//! engine was killed, ends what it left.
 
 use std::path::Path;
 use std::process::ExitCode;

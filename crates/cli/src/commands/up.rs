@@ -1,4 +1,5 @@
-//! `rekindle up`: starts the engine, applies manifests, and shows what happens; or leaves the engine in the background.
+//! `rekindle up`: starts the engine, applies manifests, and shows what happens; or leaves the
+//! engine in the background.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,7 +12,8 @@ use crate::engine::data_dir::DataDir;
 use crate::engine::{EndSignals, Ending, Engine, preflight};
 use crate::{client, footprint, live, manifests, output, process_limits};
 
-/// Tells the re-executed process that its standard input is the line on which it reports to the one that started it.
+/// Tells the re-executed process that its standard input is the line on which it reports to the one
+/// that started it.
 const BACKGROUND: &str = "REKINDLE_BACKGROUND";
 
 /// Carries the command out.
@@ -43,7 +45,8 @@ fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
         let ended = tokio::select! {
             ended = engine.end_signal(&mut signals) => ended?,
             failed = shown => {
-                // A bad manifest must not leave half an application running unseen: say so, and end.
+                // A bad manifest must not leave half an application running unseen: say so, and
+                // end.
                 if let Err(error) = failed {
                     engine.stop(Ending::EndPods).await?;
                     return Err(error);
@@ -79,8 +82,9 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This process's arguments for the engine in the background: without --detach and the manifests, which the foreground process applies,
-/// and without the webhook's URL, which may hold a secret. Every user of the machine can read the engine's arguments for as long as it runs.
+/// This process's arguments for the engine in the background: without --detach and the manifests,
+/// which the foreground process applies, and without the webhook's URL, which may hold a secret.
+/// Every user of the machine can read the engine's arguments for as long as it runs.
 fn engine_arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     const WITH_VALUE: [&str; 3] = ["-f", "--filename", "--exhausted-webhook"];
     const LEFT_OUT: [&str; 3] = ["-f", "--filename=", "--exhausted-webhook="];

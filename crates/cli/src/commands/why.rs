@@ -1,4 +1,5 @@
-//! `rekindle why TARGET`: reads what the API has about a pod, a workload or a node, and prints the account of crate `why`.
+//! `rekindle why TARGET`: reads what the API has about a pod, a workload or a node, and prints the
+//! account of crate `why`.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -246,7 +247,8 @@ impl Reader {
         Ok(PodEvidence { pod, events, ledger, restarts, last_lines, nodes, volumes })
     }
 
-    /// The volumes that the pod's claims are bound to; those that may not be read are left out, which is no reason to tell nothing else.
+    /// The volumes that the pod's claims are bound to; those that may not be read are left out,
+    /// which is no reason to tell nothing else.
     async fn volumes_of(&self, pod: &Pod) -> Vec<PersistentVolume> {
         let namespace = pod.namespace().unwrap_or_default();
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client().clone(), &namespace);
@@ -331,7 +333,8 @@ async fn own_ledger(
     }
 }
 
-/// What a cluster says that knows the kind, to somebody who may read it. For others the account has nothing to tell of it.
+/// What a cluster says that knows the kind, to somebody who may read it. For others the account has
+/// nothing to tell of it.
 fn unless_unknown<K: Clone>(listed: kube::Result<ObjectList<K>>) -> kube::Result<Vec<K>> {
     match listed {
         Ok(list) => Ok(list.items),
@@ -386,7 +389,8 @@ fn dead_containers(pod: &Pod) -> Vec<DeadContainer> {
         let run = match (ended, before) {
             (Some(end), _) if end.exit_code != 0 => Run::Newest,
             (Some(_), _) => return None,
-            // waiting: the container that ended is still the newest of its logs or the one before it
+            // waiting: the container that ended is still the newest of its logs or the one before
+            // it
             (None, Some(_)) => Run::Previous,
             (None, None) => return None,
         };
@@ -395,7 +399,8 @@ fn dead_containers(pod: &Pod) -> Vec<DeadContainer> {
     dead.collect()
 }
 
-/// The last lines of a dead container; none when they are gone, which is no reason to tell nothing else.
+/// The last lines of a dead container; none when they are gone, which is no reason to tell nothing
+/// else.
 async fn last_lines_of(api: &Api<Pod>, pod: &str, container: &DeadContainer) -> Vec<String> {
     let params = LogParams {
         container: Some(container.name.clone()),

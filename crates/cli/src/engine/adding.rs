@@ -1,5 +1,5 @@
-//! Whether nodes may still be added. A thread that starts a node's agent runs on when who asked for it is gone: without this, an
-//! agent could begin after the engine has ended all that it found.
+//! Whether nodes may still be added. A thread that starts a node's agent runs on when who asked for
+//! it is gone: without this, an agent could begin after the engine has ended all that it found.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! The file of `--admission-control-config-file`: kube-apiserver's AdmissionConfiguration. The one plugin that it can configure here is
-//! PodSecurity.
+//! The file of `--admission-control-config-file`: kube-apiserver's AdmissionConfiguration. The one
+//! plugin that it can configure here is PodSecurity.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The threads that serve the API's clients. Node, cluster DNS, probes, controllers and the leader's Lease have others: whatever
-//! clients send, these keep their deadlines.
+//! The threads that serve the API's clients. Node, cluster DNS, probes, controllers and the
+//! leader's Lease have others: whatever clients send, these keep their deadlines.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,5 @@
-//! `--nodes auto`: adds and removes further nodes as `rekindle_operator::Scaler` decides (docs/adr/0020).
+//! `--nodes auto`: adds and removes further nodes as `rekindle_operator::Scaler` decides
+//! (docs/adr/0020).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +70,8 @@ impl AutoNodes {
         self.folder.find(name)?.context("it is gone already")
     }
 
-    /// Takes a new node away again. It may just have become Ready, with pods on it, so it goes as any other.
+    /// Takes a new node away again. It may just have become Ready, with pods on it, so it goes as
+    /// any other.
     async fn give_up(&self, name: &str) -> anyhow::Result<()> {
         match say_being_removed(&self.client, name).await {
             Ok(()) => {}
@@ -87,8 +89,8 @@ impl AutoNodes {
         drained.context("its pods could not be evicted in time")?
     }
 
-    /// Drains the node, ends it and forgets it. Where that fails it is left as it is, cordon and all: the scaler gives it back,
-    /// as it does after an engine that ended meanwhile.
+    /// Drains the node, ends it and forgets it. Where that fails it is left as it is, cordon and
+    /// all: the scaler gives it back, as it does after an engine that ended meanwhile.
     async fn take_away(&self, node: FurtherNode) -> anyhow::Result<()> {
         nodes::refuse_to_lose_volumes(&node)?;
         let name = node.file.name.as_str();

@@ -7,8 +7,8 @@ use rekindle_net::Network;
 use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF};
 use rekindle_types::causes;
 
-/// Serves until `stop` resolves, and answers where. A machine on which something else has the port does without: pods use the node's
-/// resolvers, and are told.
+/// Serves until `stop` resolves, and answers where. A machine on which something else has the port
+/// does without: pods use the node's resolvers, and are told.
 pub async fn start(
     network: &Network,
     settings: &NodeSettings,

@@ -1,4 +1,5 @@
-//! The engine's folder: what lies where, who may read it, and the lock that keeps a second engine out.
+//! The engine's folder: what lies where, who may read it, and the lock that keeps a second engine
+//! out.
 //!
 //! ```text
 //! <data-dir>/            0700
@@ -26,7 +27,8 @@ use rekindle_api::auth::write_private;
 use super::lock::{LOCK, open_lock, read_pid, write_pid};
 use crate::holder::Holder;
 
-/// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in 108 bytes.
+/// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in
+/// 108 bytes.
 pub const RUN_ROOT: &str = "/run/rekindle";
 
 /// The folder for keys in the data directory.
@@ -34,6 +36,9 @@ pub const PKI: &str = "pki";
 
 /// The file with the name of the engine among others on the machine.
 const ENGINE_ID: &str = "engine-id";
+
+/// The folder of static pods' manifests, which a user may fill before the first start.
+const STATIC_PODS: &str = "static-pods";
 
 /// What group and others may do with a file or folder.
 const OTHERS: u32 = 0o077;
@@ -83,12 +88,12 @@ impl DataDir {
         Ok(Self { path, engine_id, _lock: lock })
     }
 
-    /// Creates the folder when it is absent, and closes it to others (mode 0700): an earlier version, or its user, may have left it
-    /// open, and it holds keys.
+    /// Creates the folder when it is absent, and closes it to others (mode 0700): an earlier
+    /// version, or its user, may have left it open, and it holds keys.
     ///
     /// # Errors
-    /// When the folder is another user's, or is open to others and holds files that are not an engine's. Closing such a folder would
-    /// disturb its users.
+    /// When the folder is another user's, or is open to others and holds files that are not an
+    /// engine's. Closing such a folder would disturb its users.
     pub fn prepare(path: &Path) -> anyhow::Result<()> {
         create_private(path)?;
         let reading = || format!("read data directory {}", path.display());
@@ -103,7 +108,7 @@ impl DataDir {
         if found.mode() & OTHERS == 0 {
             return Ok(());
         }
-        let is_engines = [ENGINE_ID, LOCK].iter().any(|file| path.join(file).exists());
+        let is_engines = [ENGINE_ID, LOCK, STATIC_PODS].iter().any(|file| path.join(file).exists());
         let foreign = std::fs::read_dir(path).with_context(reading)?.next();
         match foreign {
             Some(entry) if !is_engines => bail!(
@@ -133,7 +138,7 @@ impl DataDir {
 
     /// The folder of static pods' manifests, created.
     pub fn static_pods(&self) -> anyhow::Result<PathBuf> {
-        let folder = self.join("static-pods");
+        let folder = self.join(STATIC_PODS);
         create_own(&folder)?;
         Ok(folder)
     }
@@ -152,7 +157,8 @@ impl DataDir {
     }
 }
 
-/// Creates the folder, and those above it that are absent, with mode 0700. One that is there already is left as it is.
+/// Creates the folder, and those above it that are absent, with mode 0700. One that is there
+/// already is left as it is.
 fn create_private(path: &Path) -> anyhow::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)

@@ -1,4 +1,5 @@
-//! What decides, beside the API: controllers and ladders, the number of nodes, and who is told when a ladder is exhausted.
+//! What decides, beside the API: controllers and ladders, the number of nodes, and who is told when
+//! a ladder is exhausted.
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ impl Deciding {
         Self { tasks: JoinSet::new(), gate }
     }
 
-    /// Controllers and ladders, as soon as nobody else runs them; none when they are to run elsewhere.
+    /// Controllers and ladders, as soon as nobody else runs them; none when they are to run
+    /// elsewhere.
     pub fn control(
         &mut self,
         args: &Up,
@@ -51,7 +53,8 @@ impl Deciding {
         self.tasks.spawn(rekindle_operator::run_elected(parts, candidacy, phases.stopped()));
     }
 
-    /// Adds and removes nodes from now on, if that is wanted; else what was decided of them before is no longer true.
+    /// Adds and removes nodes from now on, if that is wanted; else what was decided of them before
+    /// is no longer true.
     pub fn scale(&mut self, args: &Up, nodes: AutoNodes) {
         match args.nodes {
             Some(NodesWanted::Auto { min, max }) => {

@@ -12,8 +12,9 @@ pub enum Ending {
     LeavePods,
 }
 
-/// The signals that end an engine: SIGINT (Ctrl-C) and SIGTERM end the pods, SIGQUIT leaves them. Listened to from before
-/// the start, so that one that comes during it counts as soon as there is something to end.
+/// The signals that end an engine: SIGINT (Ctrl-C) and SIGTERM end the pods, SIGQUIT leaves them.
+/// Listened to from before the start, so that one that comes during it counts as soon as there is
+/// something to end.
 pub struct EndSignals {
     interrupt: Signal,
     terminate: Signal,

@@ -1,4 +1,5 @@
-//! When a node counts as failed: one setting of the user, from which follows how often nodes give a sign of life.
+//! When a node counts as failed: one setting of the user, from which follows how often nodes give a
+//! sign of life.
 
 use rekindle_operator::NodeSettings;
 use rekindle_types::TickDuration;

@@ -14,7 +14,8 @@ use super::data_dir::RUN_ROOT;
 /// Bytes that a container of `localhost/host` may write at most.
 const HOST_IMAGE_WRITES_MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The data directory of an engine, held or not: a client command may open its images beside a running engine.
+/// The data directory of an engine, held or not: a client command may open its images beside a
+/// running engine.
 #[derive(Clone, Debug)]
 pub struct EngineDir(PathBuf);
 

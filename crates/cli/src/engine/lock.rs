@@ -40,7 +40,8 @@ pub fn open_lock(path: &Path) -> anyhow::Result<File> {
         .with_context(|| format!("open the lock of data directory {}", path.display()))
 }
 
-/// Writes who holds it. In place, then cut off: so that it works on a full disk, too, where the file has its block already.
+/// Writes who holds it. In place, then cut off: so that it works on a full disk, too, where the
+/// file has its block already.
 pub fn write_pid(lock: &mut File) -> std::io::Result<()> {
     let text = format!("{}\n", std::process::id());
     lock.rewind()?;

@@ -11,7 +11,8 @@
 //!   Routes: what a node is asked ── its own node, or the agent of a further one
 //! ```
 //!
-//! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part that is not there.
+//! It starts from the bottom up and stops from the top down, so that nothing ever talks to a part
+//! that is not there.
 
 mod adding;
 mod admission_config;
@@ -83,8 +84,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts everything; returns when the API listens and every further node's agent runs. The nodes become Ready a moment
-    /// later.
+    /// Starts everything; returns when the API listens and every further node's agent runs. The
+    /// nodes become Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let Orders { settings, node, limits, candidacy, webhook } = Orders::read(args, &data_dir)?;
         let engine_dir = EngineDir::new(data_dir.path());
@@ -127,7 +128,8 @@ impl Engine {
         }
     }
 
-    /// Waits until somebody asks the engine to end. A part that fails for good ends the engine too, with its pods left alone.
+    /// Waits until somebody asks the engine to end. A part that fails for good ends the engine too,
+    /// with its pods left alone.
     pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<Ending> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
@@ -136,7 +138,8 @@ impl Engine {
         }
     }
 
-    /// Stops from the top down. A second Ctrl-C meanwhile ends the process at once and leaves the pods.
+    /// Stops from the top down. A second Ctrl-C meanwhile ends the process at once and leaves the
+    /// pods.
     pub async fn stop(self, ending: Ending) -> anyhow::Result<()> {
         if ending == Ending::EndPods {
             output::note("ending the pods; press Ctrl-C again to leave them running");
@@ -149,8 +152,8 @@ impl Engine {
     }
 
     async fn stop_parts(mut self, ending: Ending) {
-        // The controllers first, wherever they run: what the node ends now must not be made again. The lease is kept: the next
-        // engine has the same name and need not wait.
+        // The controllers first, wherever they run: what the node ends now must not be made again.
+        // The lease is kept: the next engine has the same name and need not wait.
         self.serving.api.front.api().close_to_leaders();
         self.deciding.stop().await;
         let mode = match ending {

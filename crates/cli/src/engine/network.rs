@@ -1,4 +1,5 @@
-//! The pod network of an engine: a bridge of its own name on a subnet of its own, for the pods of all its nodes.
+//! The pod network of an engine: a bridge of its own name on a subnet of its own, for the pods of
+//! all its nodes.
 
 use anyhow::Context;
 use rekindle_net::{Config, Forwarding, Ipv4Net, Network, Share, SubnetChoice};

@@ -1,4 +1,5 @@
-//! A node of this process: its runtime, its network and its agent. The engine's own, or that of a further node's process.
+//! A node of this process: its runtime, its network and its agent. The engine's own, or that of a
+//! further node's process.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -157,8 +158,8 @@ pub fn registry_settings(args: &Registries) -> RegistrySettings {
     RegistrySettings { plain_http, ..RegistrySettings::default() }
 }
 
-/// For a node that has ended its pods: takes its network, its cgroups and its run folder away. The node has ended, and with it
-/// the other owner of the network.
+/// For a node that has ended its pods: takes its network, its cgroups and its run folder away. The
+/// node has ended, and with it the other owner of the network.
 pub async fn take_away(network: Arc<Network>, runtime: &EmbeddedRuntime) {
     network.settle().await;
     match Arc::into_inner(network) {

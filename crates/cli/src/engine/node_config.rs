@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::args::NodeArgs;
 use crate::manifests;
 
-/// Reads them. They are not kept: an engine that is started again has those of its own command line.
+/// Reads them. They are not kept: an engine that is started again has those of its own command
+/// line.
 pub fn read(args: &NodeArgs) -> anyhow::Result<NodeSettings> {
     let (mut settings, source) = match &args.node_config {
         None => (Map::new(), "the command line".to_owned()),

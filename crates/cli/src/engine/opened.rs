@@ -22,7 +22,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens it, with what must be there before anybody asks: the system's namespaces. Logs are asked for there.
+    /// Opens it, with what must be there before anybody asks: the system's namespaces. Logs are
+    /// asked for there.
     pub fn open(data_dir: &DataDir, logs: Arc<dyn NodeLogs>) -> anyhow::Result<Self> {
         let clock = SystemClock::start();
         let pki =

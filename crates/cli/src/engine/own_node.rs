@@ -1,4 +1,5 @@
-//! The engine's own node: the pods' network, what pods reach on it (the API, cluster DNS), the runtime and the agent.
+//! The engine's own node: the pods' network, what pods reach on it (the API, cluster DNS), the
+//! runtime and the agent.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;

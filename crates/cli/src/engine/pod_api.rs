@@ -1,5 +1,6 @@
-//! How pods reach the API: a second listener, on the bridge's own address and on that device alone. The same API behind the same
-//! TLS; whoever asks has to say who they are. Nothing beyond the machine reaches it, and `--listen` stays what the user said.
+//! How pods reach the API: a second listener, on the bridge's own address and on that device alone.
+//! The same API behind the same TLS; whoever asks has to say who they are. Nothing beyond the
+//! machine reaches it, and `--listen` stays what the user said.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,7 +14,8 @@ use tokio::task::JoinHandle;
 
 use super::api_threads::ApiThreads;
 
-/// The port, unless something else on the machine has it. Containers are told when they start, so it should not change.
+/// The port, unless something else on the machine has it. Containers are told when they start, so
+/// it should not change.
 const PORT: u16 = 6443;
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;

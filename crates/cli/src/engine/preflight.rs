@@ -1,4 +1,5 @@
-//! What this machine must have, checked before anything is made: one clear message instead of a half-started engine.
+//! What this machine must have, checked before anything is made: one clear message instead of a
+//! half-started engine.
 
 use std::path::Path;
 

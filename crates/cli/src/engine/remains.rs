@@ -1,5 +1,6 @@
-//! What an engine that was killed left: its pods still run. They are ended as that engine would have ended them, by the node
-//! part alone, so that nothing is made again meanwhile and nobody can connect.
+//! What an engine that was killed left: its pods still run. They are ended as that engine would
+//! have ended them, by the node part alone, so that nothing is made again meanwhile and nobody can
+//! connect.
 
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ use super::opened::Opened;
 use super::settings::Settings;
 use crate::nodes::{Folder, FurtherNode, end_left};
 
-/// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders away. Answers the pods that
-/// ran.
+/// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders
+/// away. Answers the pods that ran.
 pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<PodRef>> {
     let api = Opened::open(&data_dir, Arc::new(NoLogs))?;
     let clock = api.clock;

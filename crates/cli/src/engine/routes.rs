@@ -1,4 +1,5 @@
-//! Which node a question goes to: that of this process, or one whose agent has a process of its own.
+//! Which node a question goes to: that of this process, or one whose agent has a process of its
+//! own.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};

@@ -27,7 +27,8 @@ use crate::{footprint, output};
 /// How often the API is asked whether Events have expired while none is due.
 const EXPIRY_LOOK: Duration = Duration::from_secs(600);
 
-/// kube-apiserver's `--etcd-compaction-interval`: who resumes a watch or a list may be away for so long.
+/// kube-apiserver's `--etcd-compaction-interval`: who resumes a watch or a list may be away for so
+/// long.
 const COMPACTION_PERIOD: Duration = Duration::from_secs(300);
 
 /// An API that is served.

@@ -1,5 +1,5 @@
-//! What an engine was started with and `down` needs to know when the engine itself was killed: kept in the data directory from
-//! before anything is made until everything is taken away again.
+//! What an engine was started with and `down` needs to know when the engine itself was killed: kept
+//! in the data directory from before anything is made until everything is taken away again.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -63,8 +63,8 @@ impl Settings {
         TickDuration::from_secs(self.max_container_restart_period_seconds)
     }
 
-    /// Keeps them in the data directory, before anything is made by them. What is kept already is not written again: a full
-    /// disk is no obstacle to an engine that only goes on.
+    /// Keeps them in the data directory, before anything is made by them. What is kept already is
+    /// not written again: a full disk is no obstacle to an engine that only goes on.
     pub fn keep(&self, data_dir: &DataDir) -> anyhow::Result<()> {
         if Self::kept(data_dir.path())?.as_ref() == Some(self) {
             return Ok(());
@@ -80,7 +80,8 @@ impl Settings {
         std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))
     }
 
-    /// Those of the engine that runs on this data directory, or left something; `None` when nothing is left.
+    /// Those of the engine that runs on this data directory, or left something; `None` when nothing
+    /// is left.
     pub fn kept(data_dir: &Path) -> anyhow::Result<Option<Self>> {
         let path = data_dir.join(FILE);
         match std::fs::read(&path) {

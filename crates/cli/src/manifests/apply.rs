@@ -1,8 +1,8 @@
 //! Client-side apply: create what is not there, otherwise patch what changed.
 //!
-//! The manifest is kept in the annotation that `kubectl apply` uses, so that either can go on where the other stopped. What
-//! was in the last applied manifest and is gone from the new one is removed, field by field; in lists the server's strategic
-//! merge decides.
+//! The manifest is kept in the annotation that `kubectl apply` uses, so that either can go on where
+//! the other stopped. What was in the last applied manifest and is gone from the new one is
+//! removed, field by field; in lists the server's strategic merge decides.
 
 use anyhow::{Context, bail};
 use kube::api::{Api, DynamicObject, Patch};
@@ -28,7 +28,8 @@ pub enum Applied {
     Unchanged,
 }
 
-/// Applies the objects in order; prints a line each. The first failure ends it and names the object.
+/// Applies the objects in order; prints a line each. The first failure ends it and names the
+/// object.
 pub async fn apply_all(client: &Client, objects: Vec<Value>) -> anyhow::Result<()> {
     let mut warned = Warned::default();
     for object in objects {
@@ -101,7 +102,8 @@ async fn create_or_patch(
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or(Value::Null);
     let patch = with_removals(&last, &manifest, annotated);
-    // Kinds that are not Kubernetes' own have no merge keys: their lists are replaced, as kubectl does.
+    // Kinds that are not Kubernetes' own have no merge keys: their lists are replaced, as kubectl
+    // does.
     let patch = if gvk.group == rekindle_types::v1alpha1::GROUP {
         Patch::Merge(&patch)
     } else {

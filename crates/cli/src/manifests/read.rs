@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use rekindle_manifest::{EXTENSIONS, FILE_BYTES_MAX};
 use serde_json::{Map, Value};
 
-/// All objects of all files, in order. `-` is standard input; of a folder its manifests are read by name, not those of the
-/// folders in it.
+/// All objects of all files, in order. `-` is standard input; of a folder its manifests are read by
+/// name, not those of the folders in it.
 pub fn read_all(sources: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
     if sources.iter().filter(|source| is_stdin(source)).count() > 1 {
         bail!("-f - can be given once only: standard input is read to its end");

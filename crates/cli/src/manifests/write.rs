@@ -1,5 +1,5 @@
-//! The writes of `up -f`. As those of kubectl they have fields refused that the API does not know (KEP-2885), and what the API warns
-//! of is shown.
+//! The writes of `up -f`. As those of kubectl they have fields refused that the API does not know
+//! (KEP-2885), and what the API warns of is shown.
 
 use std::collections::BTreeSet;
 

@@ -105,7 +105,8 @@ impl Agent {
         Ok(Self { node, network, runtime, line, socket, _data_dir: data_dir })
     }
 
-    /// Until somebody asks it to end. A line that fails for good ends it, too, with its pods left alone.
+    /// Until somebody asks it to end. A line that fails for good ends it, too, with its pods left
+    /// alone.
     async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<Ending> {
         tokio::select! {
             ending = signals.next() => Ok(ending),

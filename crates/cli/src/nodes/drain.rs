@@ -22,7 +22,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub enum Unmanaged {
     /// Nothing is done while there are any.
     Refuse,
-    /// Nothing is done while there are any but those that are annotated as safe to evict, which go, too.
+    /// Nothing is done while there are any but those that are annotated as safe to evict, which go,
+    /// too.
     AsAnnotated,
     /// They go, too.
     Delete,
@@ -71,7 +72,8 @@ pub async fn cordon(client: &Client, node: &str) -> anyhow::Result<Cordon> {
     }
 }
 
-/// Cordons the node and evicts its pods until none is left that could run elsewhere; `tell` hears how it goes.
+/// Cordons the node and evicts its pods until none is left that could run elsewhere; `tell` hears
+/// how it goes.
 pub async fn drain(
     client: &Client,
     node: &str,

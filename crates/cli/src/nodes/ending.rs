@@ -17,8 +17,8 @@ use crate::engine::images::{EngineDir, runtime_dir};
 use crate::engine::network;
 use crate::engine::node::{self, Errand, ImageSources, NodeStart};
 
-/// Ends all agents, and their pods or not. What an agent that died had left is ended, too. What goes wrong with one is told in
-/// the log, and the others are ended all the same.
+/// Ends all agents, and their pods or not. What an agent that died had left is ended, too. What
+/// goes wrong with one is told in the log, and the others are ended all the same.
 pub async fn end_all(folder: &Folder, ending: Ending, client: &Client, clock: SystemClock) {
     let nodes = folder.list().unwrap_or_else(|error| {
         tracing::warn!("failed to list further nodes: {error:#}");
@@ -57,7 +57,8 @@ pub async fn end(
     }
 }
 
-/// Ends what an agent that does not run any more left of its pods, as that agent would have. Answers the pods that ran.
+/// Ends what an agent that does not run any more left of its pods, as that agent would have.
+/// Answers the pods that ran.
 pub async fn end_left(
     node: &FurtherNode,
     client: &Client,

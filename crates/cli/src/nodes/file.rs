@@ -1,5 +1,5 @@
-//! What the agent of a further node is started with, in files: an agent is started by the engine or by a command, and says the
-//! same whoever starts it.
+//! What the agent of a further node is started with, in files: an agent is started by the engine or
+//! by a command, and says the same whoever starts it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,8 @@ pub struct NodeFile {
     pub common: Common,
 }
 
-/// An agent that is older than this gets a new certificate, and is started anew for it. Certificates last a year.
+/// An agent that is older than this gets a new certificate, and is started anew for it.
+/// Certificates last a year.
 const CERTIFICATE_RENEWED_AFTER: TickDuration = TickDuration::from_secs(180 * 24 * 3600);
 
 impl Common {

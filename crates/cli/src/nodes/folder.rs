@@ -1,4 +1,5 @@
-//! The folder of an engine's further nodes: which there are, what they are called, and where their agents listen.
+//! The folder of an engine's further nodes: which there are, what they are called, and where their
+//! agents listen.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -81,8 +82,8 @@ impl Folder {
         Ok(NodeFile::kept(&path)?.map(|file| FurtherNode { path, file }))
     }
 
-    /// A new one with the lowest number that is free; without a name it is called after the first node. The folder is made, and
-    /// nothing else yet.
+    /// A new one with the lowest number that is free; without a name it is called after the first
+    /// node. The folder is made, and nothing else yet.
     pub fn add(
         &self,
         name: Option<&str>,
@@ -126,8 +127,8 @@ impl Folder {
         Ok(file)
     }
 
-    /// The line to the agent of this node; `None` when there is no such node. No lock is taken and no file is parsed: it is
-    /// asked for with every log.
+    /// The line to the agent of this node; `None` when there is no such node. No lock is taken and
+    /// no file is parsed: it is asked for with every log.
     pub fn far(&self, name: &str) -> Option<FarNode> {
         check_name(name).ok()?;
         Some(FarNode::new(name, &socket(&self.path.join(name))?))

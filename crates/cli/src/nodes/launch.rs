@@ -12,7 +12,8 @@ use super::folder::{Folder, FurtherNode};
 use super::removal::take_folder_away;
 use crate::background::{self, Starting};
 
-/// Starts all agents of the folder, and as many more as there have to be; returns when all of them have reported.
+/// Starts all agents of the folder, and as many more as there have to be; returns when all of them
+/// have reported.
 ///
 /// # Errors
 /// Of the first that could not be started.
@@ -45,7 +46,8 @@ pub fn launch_all(
     Ok(())
 }
 
-/// Adds a node, starts its agent, and answers its name when that has reported. One that cannot be started is taken away again.
+/// Adds a node, starts its agent, and answers its name when that has reported. One that cannot be
+/// started is taken away again.
 pub fn launch_one_more(
     folder: &Folder,
     common: &Common,
@@ -68,7 +70,8 @@ pub fn launch_one_more(
     Ok(name)
 }
 
-/// Takes a node away that did not start. Where its agent runs all the same it is ended first: its folder is what it runs on.
+/// Takes a node away that did not start. Where its agent runs all the same it is ended first: its
+/// folder is what it runs on.
 ///
 /// # Errors
 /// When it cannot be ended, or its folder not be taken away.

@@ -1,4 +1,5 @@
-//! Further nodes of an engine, on the same machine: each has an agent in a process of its own (docs/adr/0020).
+//! Further nodes of an engine, on the same machine: each has an agent in a process of its own
+//! (docs/adr/0020).
 //!
 //! ```text
 //!   engine ── starts ──► agent of node-2 ── TLS, as system:node:node-2 ──► the engine's API
@@ -10,9 +11,10 @@
 //!                                                        └── launch: the next agent takes them up
 //! ```
 //!
-//! An agent does not need the engine to live on: when that is killed, agents and pods go on, and the next engine finds them. It
-//! is nobody's to start an agent again that died, but its user's: that is what a dead node is tried with. Under `--nodes auto` the engine
-//! adds and removes nodes itself (`engine::auto_nodes`).
+//! An agent does not need the engine to live on: when that is killed, agents and pods go on, and
+//! the next engine finds them. It is nobody's to start an agent again that died, but its user's:
+//! that is what a dead node is tried with. Under `--nodes auto` the engine adds and removes nodes
+//! itself (`engine::auto_nodes`).
 
 pub mod agent;
 mod drain;

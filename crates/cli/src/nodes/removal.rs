@@ -1,4 +1,5 @@
-//! What goes with a further node: its objects in the API, its folder, and what would be lost with that.
+//! What goes with a further node: its objects in the API, its folder, and what would be lost with
+//! that.
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -28,7 +29,8 @@ pub fn refuse_to_lose_volumes(node: &FurtherNode) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the node's objects away, and what was left on it: pods that belong to a node, such as those of its own files.
+/// Takes the node's objects away, and what was left on it: pods that belong to a node, such as
+/// those of its own files.
 pub async fn forget(client: &Client, name: &str) -> anyhow::Result<()> {
     let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let at_once = DeleteParams::default().grace_period(0);

@@ -1,4 +1,5 @@
-//! What a command is about, as kubectl writes it: `pod/NAME deployment/NAME`, `deployment NAME NAME`, or a kind alone.
+//! What a command is about, as kubectl writes it: `pod/NAME deployment/NAME`, `deployment NAME
+//! NAME`, or a kind alone.
 
 mod pods;
 

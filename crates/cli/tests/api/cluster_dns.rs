@@ -1,4 +1,5 @@
-//! Cluster DNS with real containers: who asks is the C library in a pod, or the test as a process of the node.
+//! Cluster DNS with real containers: who asks is the C library in a pod, or the test as a process
+//! of the node.
 use std::net::{Ipv4Addr, UdpSocket};
 
 use crate::support::{Engine, TIMEOUT, text};
@@ -96,7 +97,8 @@ fn resolver() -> Ipv4Addr {
     address
 }
 
-/// Asks in a pod until the answer is `expected`: DNS tells nobody of a change, and follows the API a moment behind.
+/// Asks in a pod until the answer is `expected`: DNS tells nobody of a change, and follows the API
+/// a moment behind.
 #[track_caller]
 fn finds(engine: &Engine, pod: &str, name: &str, expected: &[&str]) {
     let mut expected: Vec<&str> = expected.to_vec();

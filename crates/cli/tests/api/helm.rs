@@ -3,7 +3,8 @@ use std::path::Path;
 
 use crate::support::{Engine, text};
 
-/// Server-side apply comes later; until then helm is told to patch from its side. See docs/compatibility.md.
+/// Server-side apply comes later; until then helm is told to patch from its side. See
+/// docs/compatibility.md.
 const CLIENT_SIDE: &str = "--server-side=false";
 
 const TEMPLATE: &str = "

@@ -1,4 +1,5 @@
-//! Who pods and people are at the API, and what they may do there, with the real kubectl inside and outside of containers.
+//! Who pods and people are at the API, and what they may do there, with the real kubectl inside and
+//! outside of containers.
 use std::process::Output;
 
 use crate::support::{Engine, kubectl_path, text};

@@ -1,4 +1,5 @@
-//! RestartLadder, PodRestart and RestartLedger as kubectl shows and explains them, and as a cluster gets them.
+//! RestartLadder, PodRestart and RestartLedger as kubectl shows and explains them, and as a cluster
+//! gets them.
 use crate::support::{Engine, rekindle, text};
 
 #[test]

@@ -1,4 +1,5 @@
-//! Pod Security admission with the real kubectl: the pod that was root on the node in a namespace that enforced `restricted` (issue 33).
+//! Pod Security admission with the real kubectl: the pod that was root on the node in a namespace
+//! that enforced `restricted` (issue 33).
 use crate::support::{Engine, text};
 
 const SHOP: &str = "

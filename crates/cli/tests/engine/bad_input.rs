@@ -1,4 +1,5 @@
-//! Bad input gets one clear message that names the object, the field and what to do; the engine goes on.
+//! Bad input gets one clear message that names the object, the field and what to do; the engine
+//! goes on.
 use std::net::TcpListener;
 use std::process::Stdio;
 

@@ -1,4 +1,5 @@
-//! Nobody reads any more what a command writes, as behind `| head` or when Ctrl-C ends a `tee`, too.
+//! Nobody reads any more what a command writes, as behind `| head` or when Ctrl-C ends a `tee`,
+//! too.
 use std::io::{BufRead, BufReader, PipeWriter};
 use std::process::{Command, Stdio};
 

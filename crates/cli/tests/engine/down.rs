@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{Engine, text};
 
-/// Two pods that write down how they are asked to end, on the host, and are not Ready before they listen; one has a volume
-/// that is a mount.
+/// Two pods that write down how they are asked to end, on the host, and are not Ready before they
+/// listen; one has a volume that is a mount.
 fn pods(diary: &Path) -> String {
     let diary = diary.display();
     format!(
@@ -54,7 +54,8 @@ struct Traces {
 }
 
 impl Traces {
-    /// Other tests' engines run at the same time: only what bears this one's bridge, id or data directory counts.
+    /// Other tests' engines run at the same time: only what bears this one's bridge, id or data
+    /// directory counts.
     fn of(engine: &Engine, shims: &BTreeSet<Process>) -> Self {
         let id = std::fs::read_to_string(engine.data_dir().join("engine-id")).unwrap();
         let data_dir = engine.data_dir().display().to_string();
@@ -108,8 +109,8 @@ fn pids() -> impl Iterator<Item = String> {
     names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Processes in the engine's cgroups, and those with its data directory among their arguments. A shim has neither, but a
-/// network namespace.
+/// Processes in the engine's cgroups, and those with its data directory among their arguments. A
+/// shim has neither, but a network namespace.
 fn processes_in(id: &str, data_dir: &str) -> BTreeSet<String> {
     let holds = |pid: &str, file: &str, what: &str| {
         let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -118,7 +119,8 @@ fn processes_in(id: &str, data_dir: &str) -> BTreeSet<String> {
     pids().filter(|pid| holds(pid, "cgroup", id) || holds(pid, "cmdline", data_dir)).collect()
 }
 
-/// A process by what is never given again: the kernel reuses the numbers of processes and of namespaces.
+/// A process by what is never given again: the kernel reuses the numbers of processes and of
+/// namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: String,
@@ -146,7 +148,8 @@ fn network_namespace(pid: &str) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
-/// The processes beside an engine's containers: in the network of one, and in none of the engine's cgroups.
+/// The processes beside an engine's containers: in the network of one, and in none of the engine's
+/// cgroups.
 fn shims(id: &str, containers: &BTreeSet<String>) -> BTreeSet<Process> {
     let own = network_namespace("self");
     let networks: BTreeSet<_> = containers.iter().map(|pid| network_namespace(pid)).collect();

@@ -1,5 +1,6 @@
-//! A further node is a node as the first: images from a private registry, logs that are followed, terminals, attach, cp and
-//! port-forward, with the stock kubectl. And when it is stopped, its pods serve nobody any more.
+//! A further node is a node as the first: images from a private registry, logs that are followed,
+//! terminals, attach, cp and port-forward, with the stock kubectl. And when it is stopped, its pods
+//! serve nobody any more.
 use crate::support::ports::{forwarded_port, get};
 use crate::support::registry::{Access, Registry};
 use crate::support::running::Running;
@@ -109,7 +110,8 @@ fn logs_are_followed_to_their_end(engine: &Engine) {
     assert!(follow.0.wait().unwrap().success());
 }
 
-/// Its pods are out of the Service's endpoints when the node has not been heard of for its grace period.
+/// Its pods are out of the Service's endpoints when the node has not been heard of for its grace
+/// period.
 fn a_stopped_node_serves_nobody(engine: &Engine) {
     let slice_is = |ready: bool| {
         let of_server = ["endpointslices", "-l", "kubernetes.io/service-name=server"];

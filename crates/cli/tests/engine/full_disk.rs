@@ -81,7 +81,8 @@ fn runs(command: &str) -> bool {
     Command::new("pgrep").args(["-f", &pattern]).output().unwrap().status.success()
 }
 
-/// Lines that an engine may log in a while on a full disk: some for each part that retries, none per request or try.
+/// Lines that an engine may log in a while on a full disk: some for each part that retries, none
+/// per request or try.
 const LOG_LINES_MAX: usize = 100;
 
 fn config_map(name: &str) -> String {
@@ -134,7 +135,8 @@ fn writes_are_refused_clearly_reads_and_pods_go_on_and_nothing_acknowledged_is_l
     );
     assert_eq!(refusal.lines().count(), 1, "one clear line: {refusal}");
 
-    // while it is full: what can be read is read, what runs runs, and an end is seen although it cannot be written down
+    // while it is full: what can be read is read, what runs runs, and an end is seen although it
+    // cannot be written down
     let names = names_of_config_maps(&engine);
     assert!(acknowledged.iter().all(|name| names.contains(name)), "{acknowledged:?} in {names:?}");
     assert_eq!(engine.get("pod/steady")["status"], steady["status"]);

@@ -1,4 +1,5 @@
-//! `rekindle image load`: an image in each of the three forms, made here, is loaded beside a running engine and run.
+//! `rekindle image load`: an image in each of the three forms, made here, is loaded beside a
+//! running engine and run.
 use std::path::Path;
 
 use crate::support::archive::Image;

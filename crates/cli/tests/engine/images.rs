@@ -1,4 +1,5 @@
-//! Images from a real registry: pods that pull with their secrets, and the `rekindle image` commands.
+//! Images from a real registry: pods that pull with their secrets, and the `rekindle image`
+//! commands.
 
 use crate::support::archive::Image;
 use crate::support::registry::{Access, PASSWORD, Registry};

@@ -1,4 +1,5 @@
-//! The engine and its nodes: start, end, bad input, full disks, images, the simulator's command line.
+//! The engine and its nodes: start, end, bad input, full disks, images, the simulator's command
+//! line.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

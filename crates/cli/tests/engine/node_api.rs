@@ -1,4 +1,5 @@
-//! What pods use, as kubectl top, Prometheus and the users of a kubelet's API see it, on real containers.
+//! What pods use, as kubectl top, Prometheus and the users of a kubelet's API see it, on real
+//! containers.
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -8,7 +9,8 @@ use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
-/// One container burns a tenth of a core, the other has written 40 MiB into memory and 24 MiB onto the disk.
+/// One container burns a tenth of a core, the other has written 40 MiB into memory and 24 MiB onto
+/// the disk.
 const BUSY: &str = "
 apiVersion: v1
 kind: Pod
@@ -72,7 +74,8 @@ fn kubectl_top_shows_what_burns_and_what_holds() {
     let table = engine.kubectl(&["top", "pods", "--containers", "--no-headers"]);
     let line = |name: &str| table.lines().find(|line| line.contains(name)).map(numbers).unwrap();
     let (burner, holder) = (line("burner"), line("holder"));
-    // at least what a second of the burner is beside the other's probe; at most its limit, and as much again for the clock
+    // at least what a second of the burner is beside the other's probe; at most its limit, and as
+    // much again for the clock
     assert!((holder[0] + 1..=200).contains(&burner[0]), "millicores of both: {table}");
     assert!((40..=120).contains(&holder[1]), "MiB of the holder: {table}");
     let selected = engine.kubectl(&["top", "pods", "-l", "app=busy", "--no-headers"]);

@@ -1,5 +1,6 @@
-//! Several nodes on one machine, with real containers: what runs on a further node is seen and entered as on the first, the death
-//! of its agent or of the engine harms no pod (P1), and nothing is left of any of them.
+//! Several nodes on one machine, with real containers: what runs on a further node is seen and
+//! entered as on the first, the death of its agent or of the engine harms no pod (P1), and nothing
+//! is left of any of them.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -51,7 +52,8 @@ fn address(pod: &Value) -> &str {
     pod["status"]["podIP"].as_str().unwrap()
 }
 
-/// Waits until there are three pods that stay, all Ready and on these nodes, each of which has one or more.
+/// Waits until there are three pods that stay, all Ready and on these nodes, each of which has one
+/// or more.
 #[track_caller]
 fn wait_until_pods_are_on(engine: &Engine, nodes: &[&str]) {
     engine.until(&["pods"], |pods| {
@@ -294,7 +296,8 @@ fn the_pods_of_a_dead_node_are_made_anew_elsewhere_and_end_when_it_is_back() {
     engine.wait_for("node/node-1-2", ".status.conditions[?(@.type==\"Ready\")].status", "Unknown");
     engine.wait_for_event(&first, "NodeNotReady", "Node is not ready");
     engine.wait_for_event(&first, "TaintManagerEviction", "Marking for deletion");
-    // marked for deletion and there for ever, since nobody can say that it has ended; and a second one elsewhere
+    // marked for deletion and there for ever, since nobody can say that it has ended; and a second
+    // one elsewhere
     engine.until(&["pods"], |pods| {
         let ends = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
         let second = pods.values().find(|pod| !ends(pod));
@@ -331,8 +334,8 @@ fn a_dead_node_is_removed_with_the_pods_that_it_left() {
     assert!(!engine.data_dir().join("nodes/node-1-2").exists());
 }
 
-/// What runs on a further node by its engine's id: the shims of its pods, and what is in their containers. A shim is in the network of
-/// its pod, and in none of the node's cgroups.
+/// What runs on a further node by its engine's id: the shims of its pods, and what is in their
+/// containers. A shim is in the network of its pod, and in none of the node's cgroups.
 fn processes_of_pods(engine: &Engine, node: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let id = engine.data_dir().join("nodes").join(node).join("engine-id");
     let id = std::fs::read_to_string(id).unwrap();

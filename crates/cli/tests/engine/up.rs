@@ -1,4 +1,5 @@
-//! `rekindle up` as a user has it: in the background, on a terminal, with manifests from wherever they come.
+//! `rekindle up` as a user has it: in the background, on a terminal, with manifests from wherever
+//! they come.
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -71,7 +72,8 @@ fn what_an_engine_keeps_is_closed_to_other_users() {
     assert!(closed(engine.data_dir()), "the data directory");
     let id = std::fs::read_to_string(engine.data_dir().join("engine-id")).unwrap();
     assert!(closed(&Path::new("/run/rekindle").join(id)), "the folder of sockets");
-    // the folder keeps all below it from others; what holds keys or objects is closed by itself, too
+    // the folder keeps all below it from others; what holds keys or objects is closed by itself,
+    // too
     for name in ["pki", "kubeconfig", "store.redb", "engine.log", "engine.json", "static-pods"] {
         assert!(closed(&engine.data_dir().join(name)), "{name}");
     }
@@ -180,8 +182,9 @@ fn on_a_terminal_a_table_is_kept_up_to_date_until_ctrl_c() {
     let mut terminal =
         Terminal::run(&engine.up_command(&["-f", manifest.to_str().unwrap()]), 160, 24);
 
-    // the pods' rows, the countdown and the reason, and each once: drawn over, not appended. What comes in parts (a pod's
-    // status before its ladder's reason, half a table before the other half) is waited for.
+    // the pods' rows, the countdown and the reason, and each once: drawn over, not appended. What
+    // comes in parts (a pod's status before its ladder's reason, half a table before the other
+    // half) is waited for.
     let once = |screen: &str| {
         ["POD ", "\n crashing ", "\n steady "].iter().all(|text| screen.matches(text).count() == 1)
     };

@@ -1,4 +1,5 @@
-//! `kubectl debug` in its three forms, and pods that share processes with each other or with the node, on real containers.
+//! `kubectl debug` in its three forms, and pods that share processes with each other or with the
+//! node, on real containers.
 use std::fs;
 use std::os::fd::OwnedFd;
 

@@ -1,7 +1,8 @@
 //! Variables from files that an init container writes (`fileKeyRef`), on real containers.
 use crate::support::{Engine, text};
 
-/// A pod whose init container runs a script in an emptyDir at /v, and whose container has a variable `FROM_FILE` from there.
+/// A pod whose init container runs a script in an emptyDir at /v, and whose container has a
+/// variable `FROM_FILE` from there.
 fn pod(name: &str, script: &str, selector: &str) -> String {
     let env =
         format!("[{{name: FROM_FILE, valueFrom: {{fileKeyRef: {{volumeName: v, {selector}}}}}}}]");

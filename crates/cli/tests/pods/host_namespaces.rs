@@ -35,7 +35,8 @@ spec:
     )
 }
 
-/// The namespaces of the container to look around in, held open so that their numbers are not given again.
+/// The namespaces of the container to look around in, held open so that their numbers are not given
+/// again.
 fn hold_namespaces(engine: &Engine) -> Vec<File> {
     let mark = engine.data_dir().display().to_string();
     process::hold_namespaces(process::find(MARK, &mark).expect("the container runs"))
@@ -66,7 +67,8 @@ fn shared(found: &BTreeMap<&'static str, String>) -> Vec<&'static str> {
         .collect()
 }
 
-/// Restarts the whole pod, for this time in its life, and waits until the node has reached the new server.
+/// Restarts the whole pod, for this time in its life, and waits until the node has reached the new
+/// server.
 fn restart_whole(engine: &Engine, time: u8) {
     let output = engine.rekindle(&["restart", "pod/agent", "--rung", "pod", "--wait"]);
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));

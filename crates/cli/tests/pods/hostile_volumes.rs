@@ -1,4 +1,5 @@
-//! A pod whose volume leads to the host: at no rung, and not when the pod is deleted, is anything there touched.
+//! A pod whose volume leads to the host: at no rung, and not when the pod is deleted, is anything
+//! there touched.
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -20,7 +21,8 @@ spec:
   - {name: scratch, emptyDir: {}}
 ";
 
-/// Links to the host of every kind, one of them in place of the part that the other container mounts.
+/// Links to the host of every kind, one of them in place of the part that the other container
+/// mounts.
 fn attack(engine: &Engine, outside: &Path) {
     let outside = outside.display();
     let script = format!(

@@ -1,5 +1,6 @@
-//! Pods with users of their own (`hostUsers: false`), with real containers: root inside is nobody outside, on every rung and
-//! with every engine in the same range of ids, and volumes belong to the same ids as without.
+//! Pods with users of their own (`hostUsers: false`), with real containers: root inside is nobody
+//! outside, on every rung and with every engine in the same range of ids, and volumes belong to the
+//! same ids as without.
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

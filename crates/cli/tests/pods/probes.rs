@@ -8,7 +8,8 @@ fn container(engine: &Engine, pod: &str) -> Value {
     engine.get(&format!("pod/{pod}"))["status"]["containerStatuses"][0].clone()
 }
 
-/// The container writes what it is told to a volume of the host, so that the test sees it after the pod's end.
+/// The container writes what it is told to a volume of the host, so that the test sees it after the
+/// pod's end.
 fn notes(folder: &tempfile::TempDir) -> String {
     std::fs::read_to_string(folder.path().join("notes")).unwrap_or_default()
 }
@@ -127,7 +128,8 @@ spec:
 
 #[test]
 fn the_pre_stop_hook_runs_before_the_signal_and_its_time_counts() {
-    // How long it takes is read from the container's own diary: what kubectl needs to begin is not in it.
+    // How long it takes is read from the container's own diary: what kubectl needs to begin is not
+    // in it.
     let engine = Engine::start();
     let folder = folder();
     engine.apply(&format!(

@@ -1,5 +1,5 @@
-//! Resources that change while pods run (KEP-1287, KEP-2837, KEP-5419), with real containers, the real kubectl, and the limits
-//! read from the machine's cgroup files.
+//! Resources that change while pods run (KEP-1287, KEP-2837, KEP-5419), with real containers, the
+//! real kubectl, and the limits read from the machine's cgroup files.
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,8 @@ fn has_condition(pod: &serde_json::Value, type_: &str) -> bool {
     conditions.into_iter().flatten().any(|condition| condition["type"] == type_)
 }
 
-/// As upstream's "pod observedGeneration field set in pod conditions" expects them (KEP-5067): a binding counts as no update.
+/// As upstream's "pod observedGeneration field set in pod conditions" expects them (KEP-5067): a
+/// binding counts as no update.
 fn every_condition_is_of_generation(engine: &Engine, name: &str, generation: i64) {
     let pod = engine.get(&format!("pod/{name}"));
     assert_eq!(pod["metadata"]["generation"], generation);
@@ -164,7 +165,8 @@ fn cpu_and_memory_go_up_and_down_under_a_running_container_and_survive_kill_9() 
     resize(&engine, "web", "main", &same("400m", "256Mi"));
     engine.kill();
     engine.launch(&[]);
-    // the status, not the event: one of the last milliseconds dies with the engine. The pod's limits rose before these.
+    // the status, not the event: one of the last milliseconds dies with the engine. The pod's
+    // limits rose before these.
     let shown = ".status.containerStatuses[0].resources.limits.memory";
     engine.wait_for("pod/web", shown, "256Mi");
     assert_eq!(container_limits(&engine, "web", "main"), both(400, 256));

@@ -9,7 +9,8 @@ use serde_json::json;
 
 const REASON: &str = ".status.containerStatuses[0].state.waiting.reason";
 
-/// A folder of the host that is a shared mount of its own, as `/` is on most machines; it goes away with the test.
+/// A folder of the host that is a shared mount of its own, as `/` is on most machines; it goes away
+/// with the test.
 struct Shared {
     folder: tempfile::TempDir,
 }

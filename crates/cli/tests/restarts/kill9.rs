@@ -1,9 +1,11 @@
-//! Promise P1: kill -9 of the engine at any moment; no container dies, none is started twice, what died meanwhile is seen.
+//! Promise P1: kill -9 of the engine at any moment; no container dies, none is started twice, what
+//! died meanwhile is seen.
 use std::process::Command;
 
 use crate::support::Engine;
 
-/// Two pods; the second one's process can be told from all others on the machine by what it is told to do.
+/// Two pods; the second one's process can be told from all others on the machine by what it is told
+/// to do.
 const PODS: &str = "
 apiVersion: v1
 kind: Pod
@@ -32,7 +34,8 @@ fn pods_run_on_while_the_engine_is_killed_and_are_found_again_unrestarted() {
     let victim = engine.get("pod/victim");
 
     engine.kill();
-    // While nobody looks, one container dies; by its pid alone, found in the process table by its unusual argument.
+    // While nobody looks, one container dies; by its pid alone, found in the process table by its
+    // unusual argument.
     let killed = Command::new("pkill")
         .args(["-KILL", "-xf", &format!("sleep 86399{pid}")])
         .status()

@@ -1,4 +1,5 @@
-//! The scenario of examples/ladder that needs several nodes: what is wrong with one node is left behind by moving to another.
+//! The scenario of examples/ladder that needs several nodes: what is wrong with one node is left
+//! behind by moving to another.
 use std::path::Path;
 
 use crate::support::{Engine, TIMEOUT, is};

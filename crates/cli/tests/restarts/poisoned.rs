@@ -1,4 +1,5 @@
-//! The main promise: a pod whose shared context is broken heals itself. Runs examples/poisoned.yaml.
+//! The main promise: a pod whose shared context is broken heals itself. Runs
+//! examples/poisoned.yaml.
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -13,7 +14,8 @@ fn three_pods_with_a_poisoned_empty_dir_heal_by_a_restart_of_the_whole_pod_in_pl
     engine.wait_for("deployment/poisoned", ".status.replicas", "3");
     let before = uids(&engine);
 
-    // The rung Pod is reached, which Kubernetes does not have: each container crashes as long as its emptyDir holds the file.
+    // The rung Pod is reached, which Kubernetes does not have: each container crashes as long as
+    // its emptyDir holds the file.
     for pod in before.keys() {
         let ledger = format!("restartledger/{pod}");
         engine.kubectl(&["wait", "--for=create", &ledger, TIMEOUT]);

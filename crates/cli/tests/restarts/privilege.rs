@@ -1,5 +1,6 @@
-//! Promise P4: a restart never widens privilege. What the kernel says of a container's process, read from outside, is the same
-//! at every attempt of every rung, after a crash, and after a kill -9 of the engine.
+//! Promise P4: a restart never widens privilege. What the kernel says of a container's process,
+//! read from outside, is the same at every attempt of every rung, after a crash, and after a kill -9
+//! of the engine.
 use crate::support::archive::Image;
 use crate::support::{Engine, process, text};
 use serde_json::json;
@@ -120,7 +121,8 @@ const CASES: &[Case] = &[
 ];
 
 fn manifest(engine: &Engine, case: &Case) -> String {
-    // of two equal keys the later one counts nowhere, so each case's image and command come instead of the default ones
+    // of two equal keys the later one counts nowhere, so each case's image and command come instead
+    // of the default ones
     let program = if case.container.contains("image:") {
         String::new()
     } else {
@@ -232,7 +234,8 @@ fn what_a_process_may_do_is_the_same_at_every_attempt_of_every_rung() {
         restart_all(&engine, &first, rung, &format!("after restart {time}, of rung {rung}"));
     }
 
-    // what an engine that was killed left running is what it was, and what the next one starts is, too
+    // what an engine that was killed left running is what it was, and what the next one starts is,
+    // too
     let before: Vec<u32> = CASES.iter().map(|case| pid(&engine, case)).collect();
     engine.kill();
     engine.launch(&[]);
@@ -249,7 +252,8 @@ fn what_a_process_may_do_is_the_same_at_every_attempt_of_every_rung() {
     }
 }
 
-/// A restart that nobody asked for: the process is killed, and the container starts again by its policy.
+/// A restart that nobody asked for: the process is killed, and the container starts again by its
+/// policy.
 #[test]
 fn what_a_process_may_do_is_the_same_after_it_was_killed() {
     let engine = Engine::start();

@@ -5,8 +5,8 @@ use std::fs::File;
 use crate::support::{Engine, TIMEOUT, process, text};
 use serde_json::Value;
 
-/// Two containers that print what they see of the shared context, then wait. The init container leaves a file; so does each
-/// start of `one`.
+/// Two containers that print what they see of the shared context, then wait. The init container
+/// leaves a file; so does each start of `one`.
 const POD: &str = "
 apiVersion: v1
 kind: Pod

@@ -192,7 +192,8 @@ fn kubectl_restart_and_kubectl_why_are_this_binary_by_another_name() {
     said(&["restart", "deploy/shop", "--rung", "container", TIMEOUT]);
     assert_eq!(restarts(&engine).into_values().collect::<Vec<_>>(), [1, 1, 1]);
 
-    // without KUBECONFIG they mean the cluster that kubectl means, and the program by its own name the engine's
+    // without KUBECONFIG they mean the cluster that kubectl means, and the program by its own name
+    // the engine's
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join(".kube")).unwrap();
     std::fs::copy(engine.kubeconfig(), home.path().join(".kube/config")).unwrap();

@@ -1,4 +1,5 @@
-//! `rekindle restart -o`: what a program reads of a restart on standard output, and what is told beside it on standard error.
+//! `rekindle restart -o`: what a program reads of a restart on standard output, and what is told
+//! beside it on standard error.
 use crate::support::{Engine, text};
 use serde_json::Value;
 

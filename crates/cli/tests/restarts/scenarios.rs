@@ -1,4 +1,5 @@
-//! The scenarios of examples/ladder on real containers: what breaks a pod, how far its ladder climbs, and that it says so.
+//! The scenarios of examples/ladder on real containers: what breaks a pod, how far its ladder
+//! climbs, and that it says so.
 use std::path::Path;
 
 use crate::support::{Engine, TIMEOUT};

@@ -1,4 +1,5 @@
-//! The webhook of an exhausted ladder: told to a real receiver, once, also over the end of the engine.
+//! The webhook of an exhausted ladder: told to a real receiver, once, also over the end of the
+//! engine.
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,4 +1,5 @@
-//! Images made by a test: programs of this machine with the libraries that they need, and further files.
+//! Images made by a test: programs of this machine with the libraries that they need, and further
+//! files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! Drives the real binary with the real kubectl on real containers.
 //!
-//! Each test has an engine of its own: data directory, port, bridge, subnet, cgroups. Dropping it ends everything that it
-//! made, also when the test fails. Nothing here sleeps: kubectl wait and the engine's own reports are waited for.
+//! Each test has an engine of its own: data directory, port, bridge, subnet, cgroups. Dropping it
+//! ends everything that it made, also when the test fails. Nothing here sleeps: kubectl wait and
+//! the engine's own reports are waited for.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod archive;
@@ -16,7 +17,9 @@ mod shims;
 mod terminal;
 mod watch;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -31,8 +34,8 @@ pub use terminal::{Terminal, on_terminal};
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
 pub use watch::{Objects, is, until_hung};
 
-/// How long anything may take before the test calls it hung: what takes a second here may take a minute on a machine that is
-/// busy with something else.
+/// How long anything may take before the test calls it hung: what takes a second here may take a
+/// minute on a machine that is busy with something else.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The same as an argument of kubectl, helm and the like.
 pub const TIMEOUT: &str = "--timeout=180s";
@@ -79,6 +82,7 @@ impl Engine {
     pub fn prepare_in(parent: &Path) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("rekindle-test-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .expect("temporary folder");
         let network = Network::unique();
@@ -180,7 +184,8 @@ impl Engine {
         child.wait().expect("reap the engine");
     }
 
-    /// Runs kubectl and answers its standard output; a failure fails the test with everything it printed.
+    /// Runs kubectl and answers its standard output; a failure fails the test with everything it
+    /// printed.
     #[track_caller]
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let output = self.try_kubectl(arguments, "");

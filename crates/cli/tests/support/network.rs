@@ -1,5 +1,6 @@
-//! What a test takes of the machine's network: a bridge and a subnet for its engine, ports for its pods. Each is asked for
-//! before it is used, so that what somebody else has (another test, a VPN, a service of the machine) is left alone.
+//! What a test takes of the machine's network: a bridge and a subnet for its engine, ports for its
+//! pods. Each is asked for before it is used, so that what somebody else has (another test, a VPN,
+//! a service of the machine) is left alone.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -17,7 +18,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// A bridge and a /24 that no other test has: where to look first is made from the pid and a counter.
+    /// A bridge and a /24 that no other test has: where to look first is made from the pid and a
+    /// counter.
     pub fn unique() -> Self {
         static COUNTER: AtomicU16 = AtomicU16::new(0);
         let number = u32::from(COUNTER.fetch_add(1, Ordering::Relaxed));
@@ -49,8 +51,8 @@ impl Route {
     }
 }
 
-/// The routes that lead somewhere in particular. Those of more than a /11 would leave nothing to choose from: whoever has
-/// one lives with it.
+/// The routes that lead somewhere in particular. Those of more than a /11 would leave nothing to
+/// choose from: whoever has one lives with it.
 fn routes() -> Vec<Route> {
     let table = std::fs::read_to_string("/proc/net/route").expect("read the routes");
     let hex = |word: &str| u32::from_str_radix(word, 16).ok().map(u32::swap_bytes);
@@ -61,7 +63,8 @@ fn routes() -> Vec<Route> {
     table.lines().skip(1).filter_map(route).filter(|route| route.mask.count_ones() > 11).collect()
 }
 
-/// A TCP port of the machine that nobody listens at, and that this process has not asked for before.
+/// A TCP port of the machine that nobody listens at, and that this process has not asked for
+/// before.
 pub fn free_port() -> u16 {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     let count = PORTS.end - PORTS.start;

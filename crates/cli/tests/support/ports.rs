@@ -17,8 +17,8 @@ pub fn answers(host: &str, port: u16) -> bool {
     get(host, port).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
-/// The port of 127.0.0.1 that leads to this one, as `kubectl port-forward` says in its lines: one for each address of each
-/// port, in their order, the IPv4 ones first.
+/// The port of 127.0.0.1 that leads to this one, as `kubectl port-forward` says in its lines: one
+/// for each address of each port, in their order, the IPv4 ones first.
 #[track_caller]
 pub fn forwarded_port(lines: &mut impl Iterator<Item = io::Result<String>>, to: u16) -> u16 {
     let end = format!("-> {to}");

@@ -42,7 +42,8 @@ const LIMITS: [&str; 14] = [
     "freezer.state",
 ];
 
-/// The one process of the machine that has this variable in its environment and is the first of a PID namespace.
+/// The one process of the machine that has this variable in its environment and is the first of a
+/// PID namespace.
 pub fn find(name: &str, value: &str) -> Option<u32> {
     let wanted = format!("{name}={value}");
     fs::read_dir("/proc").expect("list /proc").flatten().find_map(|entry| {
@@ -54,15 +55,15 @@ pub fn find(name: &str, value: &str) -> Option<u32> {
     })
 }
 
-/// The namespaces of a process, held open while a test compares them with later ones: the kernel gives the number of a
-/// namespace again once nobody holds it.
+/// The namespaces of a process, held open while a test compares them with later ones: the kernel
+/// gives the number of a namespace again once nobody holds it.
 pub fn hold_namespaces(pid: u32) -> Vec<File> {
     let open = |kind| File::open(format!("/proc/{pid}/ns/{kind}")).expect(kind);
     NAMESPACES.map(open).into()
 }
 
-/// Every right, limit, mount, namespace and open file of the process; what must differ between two starts (numbers of
-/// attempts, of namespaces, of pipes) is made the same. One fact a line.
+/// Every right, limit, mount, namespace and open file of the process; what must differ between two
+/// starts (numbers of attempts, of namespaces, of pipes) is made the same. One fact a line.
 pub fn facts(pid: u32) -> String {
     let proc = Path::new("/proc").join(pid.to_string());
     let read = |name: &str| fs::read_to_string(proc.join(name)).expect(name);
@@ -100,7 +101,8 @@ fn namespaces(proc: &Path) -> impl Iterator<Item = String> {
     })
 }
 
-/// Ids and every run of digits become `#`: the numbers of attempts and folders, the names of sandboxes.
+/// Ids and every run of digits become `#`: the numbers of attempts and folders, the names of
+/// sandboxes.
 fn without_numbers(text: &str) -> String {
     let is_id = |word: &str| word.len() >= 24 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()).map(|word| {
@@ -121,7 +123,8 @@ fn without_numbers(text: &str) -> String {
     words.collect()
 }
 
-/// Each mount, and what it is mounted on. In which order they were made, which is how the kernel lists them, nobody in there notices.
+/// Each mount, and what it is mounted on. In which order they were made, which is how the kernel
+/// lists them, nobody in there notices.
 fn mounts(mountinfo: &str) -> Vec<String> {
     let number_and_point = |line: &str| {
         let mut fields = line.split(' ');
@@ -134,7 +137,8 @@ fn mounts(mountinfo: &str) -> Vec<String> {
     mounts
 }
 
-/// Root, mount point, options, type and options of the file system of one line of mountinfo, and where it is mounted on.
+/// Root, mount point, options, type and options of the file system of one line of mountinfo, and
+/// where it is mounted on.
 fn mount(line: &str, points: &BTreeMap<String, String>) -> String {
     let (own, of_file_system) = line.split_once(" - ").expect("proc(5)");
     let own: Vec<&str> = own.split(' ').collect();

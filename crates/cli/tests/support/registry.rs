@@ -93,8 +93,8 @@ impl Registry {
         ]);
     }
 
-    /// Pushes an index with an image for this machine that runs a shell script, beside one for another machine. Answers the
-    /// image's bytes, unpacked.
+    /// Pushes an index with an image for this machine that runs a shell script, beside one for
+    /// another machine. Answers the image's bytes, unpacked.
     pub fn push(&self, repository: &str, tag: &str, script: &str) -> usize {
         let layer = shell_layer();
         let mut manifests = Vec::new();

@@ -1,4 +1,5 @@
-//! A program beside the test, such as a kubectl that forwards a port: it is ended with the value that stands for it.
+//! A program beside the test, such as a kubectl that forwards a port: it is ended with the value
+//! that stands for it.
 
 use std::io::{BufRead, BufReader, Lines, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -19,7 +20,8 @@ impl Running {
         BufReader::new(self.0.stdout.take().expect("piped, and not taken before")).lines()
     }
 
-    /// The same of its standard error, too, which has to be piped. Two pipes have no order between them.
+    /// The same of its standard error, too, which has to be piped. Two pipes have no order between
+    /// them.
     pub fn all_lines(&mut self) -> Receiver<String> {
         let (sender, lines) = channel();
         pass_on(self.0.stdout.take().expect("piped, and not taken before"), sender.clone());

@@ -1,5 +1,6 @@
-//! A terminal for a program under test: a pty, and a screen that understands the few control sequences that the program may use.
-//! Anything else it writes shows up as text, and fails the comparison.
+//! A terminal for a program under test: a pty, and a screen that understands the few control
+//! sequences that the program may use. Anything else it writes shows up as text, and fails the
+//! comparison.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -13,7 +14,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::PATIENCE;
 
-/// Runs this command with one more word on a terminal of this size, which nobody types at, to its end: as a user's shell would.
+/// Runs this command with one more word on a terminal of this size, which nobody types at, to its
+/// end: as a user's shell would.
 pub fn on_terminal(command: &Command, rows: u16, columns: u16, inside: &str) -> Output {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let quoted: Vec<String> =

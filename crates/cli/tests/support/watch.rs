@@ -1,5 +1,6 @@
-//! Waiting until the API shows what a test is about. What kubectl is told by a watch is looked at here, object by object, so
-//! that a test can say what it waits for: more than one field, more than one object, and objects that are not there yet.
+//! Waiting until the API shows what a test is about. What kubectl is told by a watch is looked at
+//! here, object by object, so that a test can say what it waits for: more than one field, more than
+//! one object, and objects that are not there yet.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -41,8 +42,9 @@ pub fn until_hung() -> String {
 }
 
 impl Engine {
-    /// Watches what `kubectl get` with these arguments shows, until it is as wanted; answers it then. What stood at the
-    /// beginning is told one by one: ask for what there is to be, and not only for what is not to be.
+    /// Watches what `kubectl get` with these arguments shows, until it is as wanted; answers it
+    /// then. What stood at the beginning is told one by one: ask for what there is to be, and not
+    /// only for what is not to be.
     #[track_caller]
     pub fn until(&self, arguments: &[&str], wanted: impl Fn(&Objects) -> bool) -> Objects {
         let mut command = self.kubectl_command(&["get"]);
@@ -65,8 +67,8 @@ impl Engine {
         panic!("not as wanted: {arguments:?}: {objects:#?}");
     }
 
-    /// Watches one object, such as `pod/web`, until it is there and as wanted; answers it then. Unlike for `kubectl wait`,
-    /// it may go and come again meanwhile.
+    /// Watches one object, such as `pod/web`, until it is there and as wanted; answers it then.
+    /// Unlike for `kubectl wait`, it may go and come again meanwhile.
     #[track_caller]
     pub fn until_one(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let (kind, name) = what.split_once('/').expect("kind/name");
@@ -90,8 +92,8 @@ impl Engine {
         assert!(found, "no event {reason} of {pod} says {text:?}, but {seen:?}");
     }
 
-    /// The first lines of a container's log, as soon as they are there: one that has started has not said a word yet.
-    /// `arguments` are those of `kubectl logs`.
+    /// The first lines of a container's log, as soon as they are there: one that has started has
+    /// not said a word yet. `arguments` are those of `kubectl logs`.
     #[track_caller]
     pub fn first_lines(&self, arguments: &[&str], count: usize) -> Vec<String> {
         let mut command = self.kubectl_command(&["logs", "--follow", &until_hung()]);

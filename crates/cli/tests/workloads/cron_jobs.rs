@@ -38,7 +38,8 @@ fn a_cron_job_makes_jobs_in_time_and_by_hand_and_stops_when_it_is_told() {
     engine.wait_for_event("report", "SuccessfulCreate", &format!("Created job {name}"));
     engine.wait_for_event("report", "SawCompletedJob", "condition: Complete");
 
-    // No other is made, and none twice, by an engine that starts anew: what is made from now on was made for a time before it.
+    // No other is made, and none twice, by an engine that starts anew: what is made from now on was
+    // made for a time before it.
     let suspend = ["patch", "cj", "report", "-p", r#"{"spec":{"suspend":true}}"#];
     engine.kubectl(&suspend);
     let last = text(&Command::new("date").args(["-u", "+%FT%TZ"]).output().unwrap().stdout);

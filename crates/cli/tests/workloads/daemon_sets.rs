@@ -1,4 +1,5 @@
-//! DaemonSets with real containers and the real kubectl: the one node gets its pod, rollouts with and without a surge, drains.
+//! DaemonSets with real containers and the real kubectl: the one node gets its pod, rollouts with
+//! and without a surge, drains.
 use crate::support::{Engine, TIMEOUT, is, text};
 
 const SET: &str = "

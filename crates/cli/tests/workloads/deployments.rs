@@ -1,5 +1,5 @@
-//! Deployments with real containers and the real kubectl: a rollout that is paused, one that fits no two versions beside each other, and one
-//! that gets nowhere.
+//! Deployments with real containers and the real kubectl: a rollout that is paused, one that fits
+//! no two versions beside each other, and one that gets nowhere.
 use crate::support::{Engine, TIMEOUT, is};
 use serde_json::Value;
 

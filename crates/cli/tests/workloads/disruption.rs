@@ -42,7 +42,8 @@ fn pods(engine: &Engine) -> Vec<String> {
     names.lines().map(|name| name.trim_start_matches("pod/").to_owned()).collect()
 }
 
-/// Asks for the eviction of a pod as a program does; answers kubectl's standard error, empty when it was granted.
+/// Asks for the eviction of a pod as a program does; answers kubectl's standard error, empty when
+/// it was granted.
 fn evict(engine: &Engine, pod: &str) -> String {
     let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
     let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
@@ -96,7 +97,8 @@ fn a_drain_goes_pod_by_pod_as_replacements_become_ready() {
     let watch = Beside::start(&engine, &["get", "pdb/web", "--watch", "-o", healthy]);
     watch.until("3");
 
-    // The only node is cordoned, so that the first replacement finds no place and the others have to wait.
+    // The only node is cordoned, so that the first replacement finds no place and the others have
+    // to wait.
     let drain = Beside::start(&engine, &["drain", "node-1", TIMEOUT]);
     drain.until("node/node-1 cordoned");
     let said = drain.until("Cannot evict pod as it would violate the pod's disruption budget.");

@@ -34,8 +34,9 @@ spec:
         readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 1}
 ";
 
-/// Watches the EndpointSlices or the Endpoints of Service `web` until the ready addresses are as wanted; these, sorted. Without
-/// `range`, of which kubectl's JSONPath does not recover when it was empty.
+/// Watches the EndpointSlices or the Endpoints of Service `web` until the ready addresses are as
+/// wanted; these, sorted. Without `range`, of which kubectl's JSONPath does not recover when it was
+/// empty.
 fn until(engine: &Engine, what: &str, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
     let path = match what {
         "endpointslices" => "{.endpoints[*].addresses[0]};{.endpoints[*].conditions.ready}",

@@ -1,4 +1,5 @@
-//! What a node does when it runs out of something and when it is shut down, with the real kubectl on real containers.
+//! What a node does when it runs out of something and when it is shut down, with the real kubectl
+//! on real containers.
 //!
 //! Nothing is really exhausted: a threshold above what there is makes the pressure.
 use std::path::PathBuf;
@@ -90,7 +91,8 @@ spec:
     engine.kubectl(&["delete", "pod/full", "pod/writer", TIMEOUT]);
 }
 
-/// A critical pod, two that ask for something, one that does not, and one that no scheduler keeps away.
+/// A critical pod, two that ask for something, one that does not, and one that no scheduler keeps
+/// away.
 fn pods_of_all_kinds() -> String {
     let burstable = "
   containers:

@@ -94,8 +94,8 @@ spec:
     engine.wait_for_event("wrong", "BackoffLimitExceeded", "reached the specified backoff limit");
 }
 
-/// Jobs of which each has another policy; a pod of the last one ends when a file of its name is there, and not
-/// when it is asked to.
+/// Jobs of which each has another policy; a pod of the last one ends when a file of its name is
+/// there, and not when it is asked to.
 const POLICIES: &str = "
 apiVersion: batch/v1
 kind: Job

@@ -1,5 +1,6 @@
-//! Controllers in processes of their own, on one API: one leads, another stands by and takes over when the leader is stopped or
-//! killed; the engine's own stand in the same line, and its next life does not wait for the one before.
+//! Controllers in processes of their own, on one API: one leads, another stands by and takes over
+//! when the leader is stopped or killed; the engine's own stand in the same line, and its next life
+//! does not wait for the one before.
 use std::process::Stdio;
 use std::sync::mpsc::Receiver;
 

@@ -1,4 +1,5 @@
-//! Controllers on real containers: workloads, budgets, evictions, scheduling, leaders, volumes that are claimed.
+//! Controllers on real containers: workloads, budgets, evictions, scheduling, leaders, volumes that
+//! are claimed.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

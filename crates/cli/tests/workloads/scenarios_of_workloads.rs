@@ -1,4 +1,5 @@
-//! The scenarios of examples/ladder that are about a whole Deployment: where the ladder holds, what it says, and how that ends.
+//! The scenarios of examples/ladder that are about a whole Deployment: where the ladder holds, what
+//! it says, and how that ends.
 use std::path::Path;
 
 use crate::support::{Engine, TIMEOUT};

@@ -1,5 +1,6 @@
-//! Where pods go, as a user of the real kubectl sees it. Other nodes than the first are objects that nobody runs: what is bound
-//! to them stays Pending, which is all that the scheduler's side of it needs.
+//! Where pods go, as a user of the real kubectl sees it. Other nodes than the first are objects
+//! that nobody runs: what is bound to them stays Pending, which is all that the scheduler's side of
+//! it needs.
 use crate::support::{Engine, free_port};
 use serde_json::json;
 
@@ -90,7 +91,8 @@ fn replicas_that_shun_each_other_go_to_one_node_each_and_a_new_revision_may_join
     };
     engine.wait_for("deployment/web", ".status.replicas", "3");
     engine.wait_for("deployment/web", ".status.availableReplicas", "1");
-    // one has a node that runs it, one the other node, and one has been looked at and found no place
+    // one has a node that runs it, one the other node, and one has been looked at and found no
+    // place
     let looked_at = "--for=jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].status}";
     engine.kubectl(&["wait", "pods", "-l", "app=web", looked_at, crate::support::TIMEOUT]);
     let (_, names) = pending();

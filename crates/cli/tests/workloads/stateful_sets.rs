@@ -1,5 +1,5 @@
-//! StatefulSets with real containers and the real kubectl: pods in order, names and claims that stay, rollouts that can be taken
-//! back.
+//! StatefulSets with real containers and the real kubectl: pods in order, names and claims that
+//! stay, rollouts that can be taken back.
 use crate::support::{Engine, TIMEOUT};
 
 const SET: &str = "

@@ -1,5 +1,6 @@
-//! Volumes of the class local-path, with real containers: what a pod wrote is there on every rung, in the next pod of that
-//! claim and in the next engine; a claim in use stays; what is deleted goes, and what is retained stays.
+//! Volumes of the class local-path, with real containers: what a pod wrote is there on every rung,
+//! in the next pod of that claim and in the next engine; a claim in use stays; what is deleted
+//! goes, and what is retained stays.
 use std::path::PathBuf;
 
 use crate::support::{Engine, TIMEOUT, text};

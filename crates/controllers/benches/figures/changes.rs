@@ -1,4 +1,5 @@
-//! What one change of a pod costs: the view takes it in, says what it touches, and all that is decided about it.
+//! What one change of a pod costs: the view takes it in, says what it touches, and all that is
+//! decided about it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,7 +47,8 @@ pub(crate) fn measure() {
     }
 }
 
-/// What a view of pods weighs: of the first kind that is wanted, as memory that was given back would be used again. Before all else.
+/// What a view of pods weighs: of the first kind that is wanted, as memory that was given back
+/// would be used again. Before all else.
 pub(crate) fn weigh() {
     let kinds = [
         ("view of pods", replicas as fn(&'static str) -> Crowd),
@@ -166,8 +168,8 @@ fn workers(what: &'static str) -> Crowd {
     Crowd { what, view, pods, expected: vec![key] }
 }
 
-/// A Deployment of as many pods as there are nodes, all of one ReplicaSet. What the ReplicaSet writes is not carried out, so that the
-/// Deployment itself never looks.
+/// A Deployment of as many pods as there are nodes, all of one ReplicaSet. What the ReplicaSet
+/// writes is not carried out, so that the Deployment itself never looks.
 fn rolled_out(what: &'static str) -> Crowd {
     let key = Key::ReplicaSet(NamespacedName::new("shop", "web"));
     let mut view = nodes();
@@ -214,7 +216,8 @@ fn served_and_guarded(what: &'static str) -> Crowd {
     })
 }
 
-/// What changes are pods of the last of the ReplicaSets, each of which is given the same; the keys are of those who look at it.
+/// What changes are pods of the last of the ReplicaSets, each of which is given the same; the keys
+/// are of those who look at it.
 fn covered(
     what: &'static str,
     cover: impl Fn(&mut View, &str, &NamespacedName) -> Vec<Key>,
@@ -231,7 +234,8 @@ fn covered(
     Crowd { what, view, pods, expected }
 }
 
-/// All that a change brings about. A function of its own, so that a profiler can count what happens beneath it alone.
+/// All that a change brings about. A function of its own, so that a profiler can count what happens
+/// beneath it alone.
 #[inline(never)]
 fn decide(view: &mut View, object: Object) -> BTreeSet<Key> {
     let change = view.apply(object).unwrap();

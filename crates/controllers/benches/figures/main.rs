@@ -1,6 +1,8 @@
-//! Figures of the controllers, without API and disk: what the scheduler decides in a second, what one change among many pods
-//! costs, and what the view of them weighs. `cargo bench -p rekindle-controllers` prints them, and only those whose name contains an
-//! argument, where there is one; docs/figures.md says what is asked for. Everything runs on one thread, and times are those of its processor, so that what else runs on the machine counts little.
+//! Figures of the controllers, without API and disk: what the scheduler decides in a second, what
+//! one change among many pods costs, and what the view of them weighs. `cargo bench -p
+//! rekindle-controllers` prints them, and only those whose name contains an argument, where there
+//! is one; docs/figures.md says what is asked for. Everything runs on one thread, and times are
+//! those of its processor, so that what else runs on the machine counts little.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -59,8 +61,9 @@ fn is_wanted(what: &str) -> bool {
     named.peek().is_none() || named.any(|name| what.contains(&name))
 }
 
-/// From a pod that waits to its binding, seen by the watch: decision, own write, its answer, the watch's event, and what each of
-/// them touches. So many of the ReplicaSets are there that the pods are of.
+/// From a pod that waits to its binding, seen by the watch: decision, own write, its answer, the
+/// watch's event, and what each of them touches. So many of the ReplicaSets are there that the pods
+/// are of.
 fn schedule(what: &str, more: &Value, pods: usize, sets: usize) {
     let mut view = View::new();
     (0..NODES).for_each(|number| drop(view.apply(objects::node(number).into())));
@@ -104,7 +107,8 @@ fn bind(view: &mut View, key: &Key) {
     }
 }
 
-/// How long this thread has run on a processor; the kernel brings it up to date at its ticks, so that only sums say something.
+/// How long this thread has run on a processor; the kernel brings it up to date at its ticks, so
+/// that only sums say something.
 fn on_processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())

@@ -1,5 +1,5 @@
-//! The looks at waiting pods that found no node, and how long each pod backs off after them. What follows from that is decided by
-//! the scheduler (`scheduler::queue`).
+//! The looks at waiting pods that found no node, and how long each pod backs off after them. What
+//! follows from that is decided by the scheduler (`scheduler::queue`).
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,8 @@ impl Attempts {
         self.0.remove(pod);
     }
 
-    /// What the pod asked for when it was looked at last; nothing for one that was not looked at yet.
+    /// What the pod asked for when it was looked at last; nothing for one that was not looked at
+    /// yet.
     pub(crate) fn requests_of(&self, pod: &NamespacedName) -> Option<&Requests> {
         self.0.get(pod).map(|tried| &tried.last.requests)
     }

@@ -1,5 +1,6 @@
-//! Pods that look the same to a label selector: those of one namespace with the same labels. A selector is tried once for all of
-//! them, and only on those that have the rarest of the labels it asks for.
+//! Pods that look the same to a label selector: those of one namespace with the same labels. A
+//! selector is tried once for all of them, and only on those that have the rarest of the labels it
+//! asks for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,8 +64,8 @@ impl Crowds {
         self.0.get(namespace).into_iter().flat_map(Namespace::all)
     }
 
-    /// Those of them that may have all of these labels: each that has the rarest of them, or each that there is when none is asked
-    /// for.
+    /// Those of them that may have all of these labels: each that has the rarest of them, or each
+    /// that there is when none is asked for.
     pub(crate) fn with_labels<'a>(
         &'a self,
         namespace: &str,

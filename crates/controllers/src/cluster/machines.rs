@@ -1,5 +1,6 @@
-//! Which nodes are one machine: those that have an InternalIP in common, as the nodes of one engine do. They share its ports, whoever
-//! of them has opened one. On a cluster each node has an address of its own.
+//! Which nodes are one machine: those that have an InternalIP in common, as the nodes of one engine
+//! do. They share its ports, whoever of them has opened one. On a cluster each node has an address
+//! of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,8 @@ impl Machines {
         }
     }
 
-    /// The other nodes of the node's machine. One that has several addresses in common comes as often.
+    /// The other nodes of the node's machine. One that has several addresses in common comes as
+    /// often.
     pub(super) fn beside<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a str> {
         let own = node.metadata.name.as_deref();
         let there = addresses(node).filter_map(|address| self.0.get(address));

@@ -1,5 +1,5 @@
-//! What the scheduler knows of the nodes and of the pods on them, kept up to date object by object: a look at a pod goes through
-//! the nodes, never through the pods that are there.
+//! What the scheduler knows of the nodes and of the pods on them, kept up to date object by object:
+//! a look at a pod goes through the nodes, never through the pods that are there.
 //!
 //! ```text
 //!   nodes     what each can give, what its pods ask for, which of its ports are taken

@@ -96,7 +96,8 @@ impl NodeState {
         self.is_silent
     }
 
-    /// True when it keeps nobody away and nobody had better avoid it: it is ready, not cordoned, and has no taints.
+    /// True when it keeps nobody away and nobody had better avoid it: it is ready, not cordoned,
+    /// and has no taints.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
@@ -135,8 +136,9 @@ impl NodeState {
     }
 }
 
-/// False when the node says that it is not ready, or when nobody has heard of it lately. The node lifecycle
-/// controller turns that into a taint; the scheduler looks at the condition itself, so that it holds before the taint is there.
+/// False when the node says that it is not ready, or when nobody has heard of it lately. The node
+/// lifecycle controller turns that into a taint; the scheduler looks at the condition itself, so
+/// that it holds before the taint is there.
 pub(crate) fn is_ready(node: &Node) -> bool {
     nodes::readiness(node).is_none_or(|status| status == "True")
 }

@@ -1,4 +1,5 @@
-//! The nodes, by name and by number: what is counted for each of them is found by its number, without comparing names.
+//! The nodes, by name and by number: what is counted for each of them is found by its number,
+//! without comparing names.
 
 use std::sync::Arc;
 
@@ -85,7 +86,8 @@ impl Nodes {
         self.drop_if_void(name);
     }
 
-    /// A pod comes to a node or leaves it. The node is known until it has been let go by [`drop_if_void`](Self::drop_if_void).
+    /// A pod comes to a node or leaves it. The node is known until it has been let go by
+    /// [`drop_if_void`](Self::drop_if_void).
     pub(super) fn shift(&mut self, name: &str, pod: &Pod, shift: Shift) -> NodeNumber {
         let number = self.number_of(name);
         self.states[number.0].shift(pod, shift);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The names that are in use, each with a number of its own. That of a name that nobody uses any more is given to another.
+/// The names that are in use, each with a number of its own. That of a name that nobody uses any
+/// more is given to another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     taken: BTreeMap<String, Taken>,

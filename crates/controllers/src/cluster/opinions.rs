@@ -1,5 +1,6 @@
-//! Pods that think the same of others: those of one namespace with the same affinity and anti-affinity between pods. What one of
-//! them says of a pod that comes is asked once for all of them.
+//! Pods that think the same of others: those of one namespace with the same affinity and
+//! anti-affinity between pods. What one of them says of a pod that comes is asked once for all of
+//! them.
 
 use std::collections::BTreeMap;
 

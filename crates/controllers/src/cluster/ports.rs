@@ -35,7 +35,8 @@ pub(crate) struct Ports<'a> {
 }
 
 impl<'a> Ports<'a> {
-    /// Those of its containers and sidecars; other init containers are over before anybody else could miss their port.
+    /// Those of its containers and sidecars; other init containers are over before anybody else
+    /// could miss their port.
     pub(crate) fn of(pod: &'a Pod) -> Self {
         let spec = pod.spec.as_ref();
         let is_of_node = spec.and_then(|spec| spec.host_network) == Some(true);
@@ -62,13 +63,14 @@ impl<'a> Ports<'a> {
         self.ports.is_empty()
     }
 
-    /// True when one of the node's pods has one of them. Those that terminate have their ports until they are gone.
+    /// True when one of the node's pods has one of them. Those that terminate have their ports
+    /// until they are gone.
     pub(crate) fn are_taken_on(&self, node: &NodeState) -> bool {
         self.collide_on(node, |_| true)
     }
 
-    /// The same as the other nodes of its machine see it: an agent that is not heard of is taken for one that does not listen.
-    /// Should it run after all, theirs say that the port is in use.
+    /// The same as the other nodes of its machine see it: an agent that is not heard of is taken
+    /// for one that does not listen. Should it run after all, theirs say that the port is in use.
     pub(crate) fn are_held_on(&self, node: &NodeState) -> bool {
         self.collide_on(node, |listener| match listener {
             Listener::Agent => !node.is_silent(),

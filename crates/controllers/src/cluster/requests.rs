@@ -1,4 +1,5 @@
-//! What a pod asks of a node, in the scheduler's numbers; how it is summed up is in `rekindle_types::resources`.
+//! What a pod asks of a node, in the scheduler's numbers; how it is summed up is in
+//! `rekindle_types::resources`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,16 +9,17 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_types::held::{Container, ContainerStatus, Pod};
 use rekindle_types::resources::{self, Amounts, ResourceList};
 
-/// What a container counts for that does not say how much it asks for, when nodes are compared [kube-scheduler,
-/// `DefaultMilliCPURequest` and `DefaultMemoryRequest`].
+/// What a container counts for that does not say how much it asks for, when nodes are compared
+/// [kube-scheduler, `DefaultMilliCPURequest` and `DefaultMemoryRequest`].
 static UNSAID: LazyLock<Amounts> = LazyLock::new(|| {
     let amounts = [("cpu", "100m"), ("memory", "200Mi")];
     let list = amounts.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
     Amounts::read(Some(&ResourceList::from(list)))
 });
 
-/// Amounts of what nodes have. Each that is read is within 64 bits, which their sums need not be: what many pods ask for together can
-/// be taken away again, pod by pod, whatever each of them wants.
+/// Amounts of what nodes have. Each that is read is within 64 bits, which their sums need not be:
+/// what many pods ask for together can be taken away again, pod by pod, whatever each of them
+/// wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// CPU in millicores.
@@ -34,8 +36,8 @@ pub struct Requests {
     pub nonzero: Nonzero,
 }
 
-/// CPU and memory that pods ask for, where a container that does not say how much counts with a little [kube-scheduler,
-/// `GetNonzeroRequests`].
+/// CPU and memory that pods ask for, where a container that does not say how much counts with a
+/// little [kube-scheduler, `GetNonzeroRequests`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nonzero {
     /// CPU in millicores.
@@ -45,7 +47,8 @@ pub struct Nonzero {
 }
 
 impl Requests {
-    /// What one pod asks for, or has: while its resources are being changed in place, the larger of both (KEP-1287).
+    /// What one pod asks for, or has: while its resources are being changed in place, the larger of
+    /// both (KEP-1287).
     pub fn of(pod: &Pod) -> Self {
         let asked = Self::of_amounts(&resources::pod_usage(pod));
         let nonzero = if says_all(pod) {
@@ -112,8 +115,8 @@ impl Requests {
     }
 }
 
-/// True when each container says how much CPU and memory it asks for, wherever something is said of it. So it is for most pods, which are
-/// summed up once then.
+/// True when each container says how much CPU and memory it asks for, wherever something is said of
+/// it. So it is for most pods, which are summed up once then.
 fn says_all(pod: &Pod) -> bool {
     let says = |list: &ResourceList| list.contains_key("cpu") && list.contains_key("memory");
     let wants = |container: &Container| {

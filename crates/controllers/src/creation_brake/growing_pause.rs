@@ -13,20 +13,22 @@ pub(crate) struct GrowingPause {
     pub(crate) longest: TickDuration,
 }
 
-/// After pods that failed [documentation of Jobs, "Pod backoff failure policy"]: 10 s, doubled, 10 minutes at most.
+/// After pods that failed [documentation of Jobs, "Pod backoff failure policy"]: 10 s, doubled, 10
+/// minutes at most.
 pub(crate) const AFTER_FAILURES: GrowingPause = GrowingPause {
     free: 0,
     first: TickDuration::from_secs(10),
     longest: TickDuration::from_secs(10 * 60),
 };
-/// The same of a DaemonSet on one node (upstream's `failedPodsBackoff`): the first is replaced at once.
+/// The same of a DaemonSet on one node (upstream's `failedPodsBackoff`): the first is replaced at
+/// once.
 pub(crate) const AFTER_DAEMON_FAILURES: GrowingPause = GrowingPause {
     free: 1,
     first: TickDuration::from_secs(1),
     longest: TickDuration::from_secs(15 * 60),
 };
-/// After objects that were deleted, or taken from their owner, soon after they were created. People and tools delete pods on purpose, and
-/// expect others at once: five times in a row are free.
+/// After objects that were deleted, or taken from their owner, soon after they were created. People
+/// and tools delete pods on purpose, and expect others at once: five times in a row are free.
 pub(crate) const AFTER_LOSSES: GrowingPause = GrowingPause {
     free: 5,
     first: TickDuration::from_secs(1),

@@ -8,7 +8,8 @@ use super::series::{CreationSeries, EarlyEnd};
 use super::streak::{CreationPause, CreationStreak};
 use crate::Kind;
 
-/// Series are looked through for old ones only when they have become so many more than were left the last time.
+/// Series are looked through for old ones only when they have become so many more than were left
+/// the last time.
 const GROWTH: usize = 256;
 
 /// The streaks of all series, by owner.
@@ -28,7 +29,8 @@ impl CreationLedger {
         self.by_owner.contains_key(owner)
     }
 
-    /// An object of a series is there that was not before; `at` is when it was created. Only what is remembered already takes note.
+    /// An object of a series is there that was not before; `at` is when it was created. Only what
+    /// is remembered already takes note.
     pub(crate) fn joined(
         &mut self,
         series: &CreationSeries,
@@ -52,7 +54,8 @@ impl CreationLedger {
         self.entry(series, at).created(at);
     }
 
-    /// The owner is gone, or asks for other objects than before: what it asks for now was never tried.
+    /// The owner is gone, or asks for other objects than before: what it asks for now was never
+    /// tried.
     pub(crate) fn forget(&mut self, owner: &str) {
         if let Some(series) = self.by_owner.remove(owner) {
             self.count -= series.len();

@@ -1,7 +1,9 @@
-//! The brake on creations: no controller creates the same object again and again without a growing pause, whatever the cause (P18).
+//! The brake on creations: no controller creates the same object again and again without a growing
+//! pause, whatever the cause (P18).
 //!
-//! Every plan passes [`hold_back`] before it is carried out. What has become of the objects that were created before follows from what
-//! the view sees, and from the answers to our own writes; the controllers need not know of it.
+//! Every plan passes [`hold_back`] before it is carried out. What has become of the objects that
+//! were created before follows from what the view sees, and from the answers to our own writes; the
+//! controllers need not know of it.
 //!
 //! ```text
 //!   View: a pod failed, was deleted or changed hands early ─┐
@@ -9,10 +11,12 @@
 //!                                                                                             an event once, the next look then
 //! ```
 //!
-//! What is never braked: any number of objects that are created for the first time, what is scaled down and up, what an edited template
-//! makes new, the pods of a Job that succeed, and objects that lived for ten minutes.
+//! What is never braked: any number of objects that are created for the first time, what is scaled
+//! down and up, what an edited template makes new, the pods of a Job that succeed, and objects that
+//! lived for ten minutes.
 //!
-//! After a change of leaders failed pods count as before, since they are still there. What was deleted before it is forgotten.
+//! After a change of leaders failed pods count as before, since they are still there. What was
+//! deleted before it is forgotten.
 
 mod growing_pause;
 mod ledger;
@@ -38,7 +42,8 @@ use series::CountedBy;
 /// `source.component` of its events where the write tells no other.
 const COMPONENT: &str = "rekindle-controllers";
 
-/// The plan for an object without the creations that have to wait, and without what depends on them.
+/// The plan for an object without the creations that have to wait, and without what depends on
+/// them.
 pub fn hold_back(view: &View, of: &ObjectId, plan: &mut Plan, now: Tick) {
     let mut paused: BTreeMap<CreationSeries, (CreationPause, usize)> = BTreeMap::new();
     for step in plan.batches.iter().flatten() {
@@ -84,7 +89,8 @@ pub fn hold_back(view: &View, of: &ObjectId, plan: &mut Plan, now: Tick) {
     }
 }
 
-/// The pause that holds an object's place in a series, for a controller that has to know of it before it clears the place.
+/// The pause that holds an object's place in a series, for a controller that has to know of it
+/// before it clears the place.
 pub(crate) fn pause_for(view: &View, object: &Object, now: Tick) -> Option<CreationPause> {
     view.creation_ledger().pause(&CreationSeries::of_object(object), now)
 }
@@ -124,8 +130,8 @@ fn pause_of(view: &View, step: &Step, now: Tick) -> Option<(CreationSeries, Crea
     Some((series, pause))
 }
 
-/// True when later batches rely on the object: a claim comes before its pod, a slice before the end of an older one. Pods of a controller
-/// rely on nothing but themselves.
+/// True when later batches rely on the object: a claim comes before its pod, a slice before the end
+/// of an older one. Pods of a controller rely on nothing but themselves.
 fn has_dependents(step: &Step) -> bool {
     let series = CreationSeries::of_step(step);
     series.is_some_and(|series| series.is_counted_by_creations() || series.kind != Kind::Pod)

@@ -11,7 +11,8 @@ use crate::{Kind, NamespacedName, Object, daemon_set, endpoints, job, owners, po
 /// The objects that a controller creates in one place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CreationSeries {
-    /// The UID of the controller that owns them; else of the object that they are created for, where the plan tells it; else empty.
+    /// The UID of the controller that owns them; else of the object that they are created for,
+    /// where the plan tells it; else empty.
     pub(crate) owner: String,
     /// Their kind.
     pub(crate) kind: Kind,
@@ -23,13 +24,16 @@ pub struct CreationSeries {
 /// By what a series is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CountedBy {
-    /// By the objects that were gone, had failed or had changed hands soon after their creation. Many of them may be wanted.
+    /// By the objects that were gone, had failed or had changed hands soon after their creation.
+    /// Many of them may be wanted.
     EarlyEnds,
-    /// By its creations: one object is wanted, and a second one is a repetition whatever became of the first.
+    /// By its creations: one object is wanted, and a second one is a repetition whatever became of
+    /// the first.
     Creations,
 }
 
-/// Objects that lived longer than this do not count: their controller creates the next one no more often than that.
+/// Objects that lived longer than this do not count: their controller creates the next one no more
+/// often than that.
 const EARLY: TickDuration = TickDuration::from_secs(10 * 60);
 /// The same of EndpointSlices, which come and go with the number of pods.
 const EARLY_SLICE: TickDuration = TickDuration::from_secs(60);
@@ -113,8 +117,9 @@ pub(crate) enum EarlyEnd {
     Lost,
 }
 
-/// True while the object counts for its owner, as far as a series is counted by early ends: a pod that has not ended, and what is not
-/// being deleted. A failed pod of a Job counts on: the Job has its own pause after failures, which it reads off the failed pods.
+/// True while the object counts for its owner, as far as a series is counted by early ends: a pod
+/// that has not ended, and what is not being deleted. A failed pod of a Job counts on: the Job has
+/// its own pause after failures, which it reads off the failed pods.
 pub(crate) fn counts(object: &Object) -> bool {
     let Some(owner) = owners::controller_of(object.meta()) else { return false };
     let is_its = match object {
@@ -129,8 +134,8 @@ pub(crate) fn counts(object: &Object) -> bool {
     is_its && !owners::is_terminating(object.meta())
 }
 
-/// What it is to its series that an object counts no longer; none when it had lived for long, or when it was there to end. `after` is
-/// the object as it is now; absent when it is gone.
+/// What it is to its series that an object counts no longer; none when it had lived for long, or
+/// when it was there to end. `after` is the object as it is now; absent when it is gone.
 pub(crate) fn early_end(before: &Object, after: Option<&Object>, at: Tick) -> Option<EarlyEnd> {
     let owner = owners::controller_of(before.meta())?;
     let phase = match after {

@@ -4,7 +4,8 @@
 //!   500 pods created ─► the first ends early: a strike, a pause ─► the others of these 500 end: no further strike, held back too
 //!                    ─► the pause is over: created again ─► one of the new ones ends early: a strike, twice the pause ─► …
 //! ```
-//! So the pause grows with the attempts, not with the number of objects: what a thousand pods suffer at once is one strike.
+//! So the pause grows with the attempts, not with the number of objects: what a thousand pods
+//! suffer at once is one strike.
 
 use std::collections::BTreeSet;
 

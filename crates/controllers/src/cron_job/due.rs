@@ -3,7 +3,8 @@
 use rekindle_types::cron::Schedule;
 use rekindle_types::{Tick, TickDuration};
 
-/// More missed times than this are pointed out (upstream: one may be looking at a clock that was set).
+/// More missed times than this are pointed out (upstream: one may be looking at a clock that was
+/// set).
 const MANY: u64 = 100;
 
 /// Where the schedule stands.
@@ -25,14 +26,15 @@ pub(super) enum Missed {
     Many,
 }
 
-/// Why a schedule cannot be followed, in upstream's words: a time that never comes leaves no time between two of them.
+/// Why a schedule cannot be followed, in upstream's words: a time that never comes leaves no time
+/// between two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("time difference between two schedules is less than 1 second")]
 pub(super) struct NeverDue;
 
 impl Due {
-    /// Nothing up to `since` is due, nor what is older than the starting deadline. A schedule that was `changed` has had no times
-    /// before: of those that it would have had none is made up for.
+    /// Nothing up to `since` is due, nor what is older than the starting deadline. A schedule that
+    /// was `changed` has had no times before: of those that it would have had none is made up for.
     pub(super) fn of(
         schedule: &Schedule,
         since: Tick,

@@ -29,7 +29,8 @@ pub(super) fn name(cron: &CronJob, at: Tick) -> String {
     format!("{}-{minute}", cron.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The time for which the Job says it was made, if its name agrees. Whether that time can be served is `served`'s to say.
+/// The time for which the Job says it was made, if its name agrees. Whether that time can be served
+/// is `served`'s to say.
 pub(super) fn made_for(cron: &CronJob, job: &Job) -> Option<Tick> {
     let text = job.metadata.annotations.as_ref()?.get(SCHEDULED)?;
     let time: Time = serde_json::from_value(serde_json::Value::String(text.clone())).ok()?;
@@ -86,8 +87,8 @@ pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> Step {
     Step { write: Write::Create(job.into()), report: Some(Report::new(success, failure)) }
 }
 
-/// Says in the status that the time is served, right behind the creation of its Job: that counts also if the Job is deleted before
-/// the next look.
+/// Says in the status that the time is served, right behind the creation of its Job: that counts
+/// also if the Job is deleted before the next look.
 pub(super) fn served_write(cron: &CronJob, at: Tick) -> Write {
     let id = ObjectId::new(Kind::CronJob, NamespacedName::of(&cron.metadata));
     let patch = json!({

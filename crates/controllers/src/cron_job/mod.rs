@@ -1,15 +1,16 @@
 //! The CronJob controller: a Job each time its schedule is due.
 //!
-//! Source of behaviour: API reference of batch/v1 CronJob; documentation, "CronJob"; upstream's controller.
+//! Source of behaviour: API reference of batch/v1 CronJob; documentation, "CronJob"; upstream's
+//! controller.
 //!
 //! ```text
 //!   due ─► (Replace: what runs is deleted) ─► Job NAME-MINUTE created ─► it is in status.active, its time in lastScheduleTime
 //!       ─► finished: out of status.active ─► deleted when the history is full
 //! ```
 //!
-//! A Job's name follows from the time it is for, so that a time makes one Job whatever is lost between its creation and the
-//! status; and the Job carries that time in an annotation, from which the status is filled in (`served`). Of times that were
-//! missed only the last one is made up for.
+//! A Job's name follows from the time it is for, so that a time makes one Job whatever is lost
+//! between its creation and the status; and the Job carries that time in an annotation, from which
+//! the status is filled in (`served`). Of times that were missed only the last one is made up for.
 
 mod due;
 mod history;
@@ -182,7 +183,8 @@ impl Look<'_> {
         checks
     }
 
-    /// Makes the Job that is due, if there is one and the policy allows it, and asks to be looked at when the next one is.
+    /// Makes the Job that is due, if there is one and the policy allows it, and asks to be looked
+    /// at when the next one is.
     fn start(&mut self) -> Vec<Vec<crate::Step>> {
         let Some(schedule) = self.schedule() else { return Vec::new() };
         let changed = self.view.schedule_changed_at(uid_of(self.cron));

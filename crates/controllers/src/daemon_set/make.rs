@@ -21,8 +21,8 @@ use crate::{Kind, Object, View, names, owners};
 const TEMPLATE_GENERATION: &str = "pod-template-generation";
 /// The annotation of the set that says how often the template was changed.
 const SET_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-/// What every daemon bears: trouble of its node, which it may be there to look after, and a cordon [documentation of DaemonSets,
-/// "Taints and tolerations"].
+/// What every daemon bears: trouble of its node, which it may be there to look after, and a cordon
+/// [documentation of DaemonSets, "Taints and tolerations"].
 const TOLERATED: [(&str, &str); 6] = [
     (taints::NOT_READY, taints::NO_EXECUTE),
     (taints::UNREACHABLE, taints::NO_EXECUTE),

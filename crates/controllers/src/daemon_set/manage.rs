@@ -67,7 +67,8 @@ impl Look<'_> {
         }
     }
 
-    /// At once the first time, later after ever longer pauses: a node that refuses its pod is not asked in a circle.
+    /// At once the first time, later after ever longer pauses: a node that refuses its pod is not
+    /// asked in a circle.
     fn replace_failed(&mut self, node: &str, pod: &Arc<Pod>) {
         let object = Object::Pod(pod.clone());
         match creation_brake::pause_for(self.view, &object, self.now) {
@@ -79,7 +80,8 @@ impl Look<'_> {
         }
     }
 
-    /// Two pods of a node are right only while the old one is ready and the new one is not available.
+    /// Two pods of a node are right only while the old one is ready and the new one is not
+    /// available.
     fn prune_surge(&mut self, running: &[&Daemon<'_>]) {
         let (new, mut old): (Vec<&Daemon<'_>>, Vec<&Daemon<'_>>) =
             running.iter().copied().partition(|daemon| daemon.is_updated);

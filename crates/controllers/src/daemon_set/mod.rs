@@ -1,6 +1,7 @@
 //! The DaemonSet controller: one pod on every node that the template fits.
 //!
-//! Source of behaviour: the API reference of apps/v1 DaemonSet, the documentation of DaemonSets and upstream's controller.
+//! Source of behaviour: the API reference of apps/v1 DaemonSet, the documentation of DaemonSets and
+//! upstream's controller.
 //!
 //! ```text
 //!   reconcile ─► claim pods and revisions ─► record the template's revision ─► a place for every node (`places`)
@@ -8,8 +9,9 @@
 //!             ─► nothing of that to do: rolling update (`rolling`) ─► old revisions
 //! ```
 //!
-//! A pod is bound by the scheduler: an affinity to the node's name says to which node. Its name follows from the node, so that
-//! the server refuses a second pod of one node whatever this view shows; only a surge asks for a second one.
+//! A pod is bound by the scheduler: an affinity to the node's name says to which node. Its name
+//! follows from the node, so that the server refuses a second pod of one node whatever this view
+//! shows; only a surge asks for a second one.
 
 mod make;
 mod manage;
@@ -87,8 +89,8 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
-/// True when nothing changed that is looked at here: beside what a ReplicaSet counts, where the pod is or is to go, and how it
-/// ended.
+/// True when nothing changed that is looked at here: beside what a ReplicaSet counts, where the pod
+/// is or is to go, and how it ended.
 fn count_alike((before, after): (&Pod, &Pod)) -> bool {
     let end = |pod| Some(pods::phase(pod)).filter(|_| pods::is_finished(pod));
     replica_set::count_alike((before, after))
@@ -131,7 +133,8 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// True when the pod is ready for as long as it has to be; when it is about to, the next look is then.
+    /// True when the pod is ready for as long as it has to be; when it is about to, the next look
+    /// is then.
     fn is_available(&mut self, daemon: &Daemon<'_>) -> bool {
         match daemon.availability {
             Availability::Available => true,

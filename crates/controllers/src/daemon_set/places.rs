@@ -27,8 +27,8 @@ pub(super) enum Fit {
     Gone,
 }
 
-/// A pod of the set as one look finds it. What is asked of it more than once is asked of the pod only once: a thousand of them are
-/// more than a processor keeps at hand.
+/// A pod of the set as one look finds it. What is asked of it more than once is asked of the pod
+/// only once: a thousand of them are more than a processor keeps at hand.
 #[derive(Clone, Copy)]
 pub(super) struct Daemon<'a> {
     pub(super) pod: &'a Arc<Pod>,

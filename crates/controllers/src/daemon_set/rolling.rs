@@ -1,5 +1,5 @@
-//! The rolling update of a DaemonSet: the old pods of a few nodes at a time are deleted, and made anew by `manage`; or, with a
-//! surge, new ones are made beside them first.
+//! The rolling update of a DaemonSet: the old pods of a few nodes at a time are deleted, and made
+//! anew by `manage`; or, with a surge, new ones are made beside them first.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use rekindle_types::int_or_percent::{Rounding, scaled};
@@ -73,8 +73,8 @@ impl Look<'_> {
         }
     }
 
-    /// What is unavailable and old goes at once: nothing is lost. It counts as unavailable all the same (upstream counts it not,
-    /// and takes one more that is available).
+    /// What is unavailable and old goes at once: nothing is lost. It counts as unavailable all the
+    /// same (upstream counts it not, and takes one more that is available).
     fn update_in_place(&mut self, places: &Places<'_>, max_unavailable: usize) {
         let mut unavailable = 0;
         let mut candidates = Vec::new();
@@ -93,8 +93,9 @@ impl Look<'_> {
         candidates.into_iter().take(room).for_each(|daemon| self.delete(daemon.pod));
     }
 
-    /// What is unavailable and old gets a new pod beside it at once; what is available, as many as the surge leaves room for.
-    /// An old pod on a node that takes no new one goes when there are more available than wanted.
+    /// What is unavailable and old gets a new pod beside it at once; what is available, as many as
+    /// the surge leaves room for. An old pod on a node that takes no new one goes when there are
+    /// more available than wanted.
     fn update_with_surge(&mut self, places: &Places<'_>, max_surge: usize) {
         let (mut surge, mut available) = (0, 0);
         let (mut candidates, mut out_of_place) = (Vec::new(), Vec::new());

@@ -44,8 +44,8 @@ impl Look<'_> {
     }
 }
 
-/// Adds the write of the status if it changed. Not while pods are being made or deleted, whose answers bring us here again; but
-/// when such writes were refused or are held back, it goes first.
+/// Adds the write of the status if it changed. Not while pods are being made or deleted, whose
+/// answers bring us here again; but when such writes were refused or are held back, it goes first.
 pub(super) fn update(view: &View, status: DaemonSetStatus, set: &Arc<DaemonSet>, plan: &mut Plan) {
     let is_failing = view.is_hindered(&Object::DaemonSet(set.clone()));
     if set.status.as_ref() == Some(&status) || (!plan.batches.is_empty() && !is_failing) {

@@ -1,5 +1,5 @@
-//! The annotations through which a Deployment and its ReplicaSets know of each other's revisions and sizes. kubectl's
-//! `rollout history` and `rollout undo` read them.
+//! The annotations through which a Deployment and its ReplicaSets know of each other's revisions
+//! and sizes. kubectl's `rollout history` and `rollout undo` read them.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,8 @@ pub(super) fn copy_from_deployment(set: &mut ReplicaSet, deployment: &Deployment
     changed
 }
 
-/// Raises the ReplicaSet's revision to `revision`; the one it had goes to its history. True when something changed.
+/// Raises the ReplicaSet's revision to `revision`; the one it had goes to its history. True when
+/// something changed.
 pub(super) fn raise_revision(set: &mut ReplicaSet, revision: i64) -> bool {
     let annotations = set.metadata.annotations.get_or_insert_default();
     let old = annotations.get(REVISION).cloned();

@@ -1,4 +1,5 @@
-//! A Deployment's conditions, with upstream's reasons and texts: `kubectl rollout status` reads them.
+//! A Deployment's conditions, with upstream's reasons and texts: `kubectl rollout status` reads
+//! them.
 
 use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus};
 use rekindle_types::Tick;
@@ -62,8 +63,8 @@ pub(super) fn get<'a>(
     status.conditions.iter().flatten().find(|c| c.type_.as_deref() == Some(type_))
 }
 
-/// Sets a condition. One with the same status and reason stays as it is, and its transition time stays while the status is
-/// the same (upstream's `SetDeploymentCondition`).
+/// Sets a condition. One with the same status and reason stays as it is, and its transition time
+/// stays while the status is the same (upstream's `SetDeploymentCondition`).
 pub(super) fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     let type_ = condition.type_.clone().unwrap_or_default();
     if let Some(current) = get(status, &type_) {

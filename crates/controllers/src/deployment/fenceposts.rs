@@ -1,7 +1,7 @@
 //! How far a rolling update may go above and below the wanted number of pods.
 //!
-//! Source: the API reference of RollingUpdateDeployment: maxSurge rounds up, maxUnavailable rounds down, and if both come
-//! out as 0, maxUnavailable is 1 so that the rollout can go on.
+//! Source: the API reference of RollingUpdateDeployment: maxSurge rounds up, maxUnavailable rounds
+//! down, and if both come out as 0, maxUnavailable is 1 so that the rollout can go on.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

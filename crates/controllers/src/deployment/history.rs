@@ -1,4 +1,5 @@
-//! Old ReplicaSets beyond `revisionHistoryLimit` are deleted, the oldest revisions first, once they are empty.
+//! Old ReplicaSets beyond `revisionHistoryLimit` are deleted, the oldest revisions first, once they
+//! are empty.
 
 use super::annotations;
 use super::rollout::Rollout;

@@ -1,7 +1,9 @@
-//! The Deployment controller: rolls a Deployment's pods from one template to the next through ReplicaSets.
+//! The Deployment controller: rolls a Deployment's pods from one template to the next through
+//! ReplicaSets.
 //!
-//! Source of behaviour: the API reference of apps/v1 Deployment and upstream's controller. Each look at a Deployment makes
-//! one step towards its end: the answers to the step's writes change the view, and the change brings the next look.
+//! Source of behaviour: the API reference of apps/v1 Deployment and upstream's controller. Each
+//! look at a Deployment makes one step towards its end: the answers to the step's writes change the
+//! view, and the change brings the next look.
 //!
 //! ```text
 //!   reconcile ─► paused, or replicas changed? ─► scale proportionally ─► status
@@ -50,7 +52,8 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 }
             }
         }
-        // Recreate waits for the old pods to be gone; a ReplicaSet's status alone does not show a terminating pod's end.
+        // Recreate waits for the old pods to be gone; a ReplicaSet's status alone does not show a
+        // terminating pod's end.
         Kind::Pod if change.is_removal() || is_finishing(change) => {
             let set = owners::controller_of(change.latest().meta())
                 .and_then(|owner| view.by_uid(&owner.uid));
@@ -88,7 +91,8 @@ fn candidates<'a>(view: &'a View, set: &'a Object) -> impl Iterator<Item = Key> 
     })
 }
 
-/// True when the Deployment's selector matches the object's labels. An empty selector selects nothing here.
+/// True when the Deployment's selector matches the object's labels. An empty selector selects
+/// nothing here.
 fn selects(deployment: &Deployment, object: &Object) -> bool {
     let selector = &deployment.spec.selector;
     !labels::is_empty(selector) && labels::matches(selector, object.meta().labels.as_ref())

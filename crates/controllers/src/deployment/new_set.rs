@@ -24,7 +24,8 @@ pub(super) enum NewSet {
 }
 
 impl Rollout<'_> {
-    /// Brings revision and annotations of the new ReplicaSet and of the Deployment in order; makes none.
+    /// Brings revision and annotations of the new ReplicaSet and of the Deployment in order; makes
+    /// none.
     pub(super) fn find_new_set(&mut self) -> NewSet {
         let Some(index) = self.new else { return NewSet::Absent };
         let revision = self.next_revision();
@@ -64,7 +65,8 @@ impl Rollout<'_> {
         self.old().map(|index| annotations::revision(&self.sets[index].set)).max().unwrap_or(0) + 1
     }
 
-    /// Writes the revision onto the Deployment: with its status, as upstream. An annotation that is written otherwise is a new generation.
+    /// Writes the revision onto the Deployment: with its status, as upstream. An annotation that is
+    /// written otherwise is a new generation.
     fn record_revision(&mut self, revision: i64) {
         let meta = &self.deployment.metadata;
         let current = meta.annotations.as_ref().and_then(|a| a.get(annotations::REVISION));
@@ -131,8 +133,8 @@ impl Rollout<'_> {
         report
     }
 
-    /// Condition Progressing about the ReplicaSet that is being made; it is written when it stands, or when it could not be
-    /// made.
+    /// Condition Progressing about the ReplicaSet that is being made; it is written when it stands,
+    /// or when it could not be made.
     fn note_creation(&mut self, name: &str) {
         let id = ObjectId::new(Kind::Deployment, NamespacedName::of(&self.deployment.metadata));
         if status::progress_deadline(self.deployment).is_none() {

@@ -39,7 +39,8 @@ impl Rollout<'_> {
         self.sync_rollout_status();
     }
 
-    /// True while an old ReplicaSet reports pods or one of its pods has not ended; a terminating pod has not.
+    /// True while an old ReplicaSet reports pods or one of its pods has not ended; a terminating
+    /// pod has not.
     fn old_pods_remain(&self) -> bool {
         self.old().any(|index| {
             let member = &self.sets[index];

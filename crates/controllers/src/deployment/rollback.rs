@@ -1,8 +1,9 @@
-//! Going back to the revision before, as `kubectl rollout undo` does: the Deployment gets its template again.
+//! Going back to the revision before, as `kubectl rollout undo` does: the Deployment gets its
+//! template again.
 //!
-//! Only a revision with evidence is gone back to: its ReplicaSet carries [`HEALTHY`], which says that all its replicas had been
-//! ready for as long as a ladder's window. A revision that was healthy itself is not gone back from: what fails then is not the
-//! rollout.
+//! Only a revision with evidence is gone back to: its ReplicaSet carries [`HEALTHY`], which says
+//! that all its replicas had been ready for as long as a ladder's window. A revision that was
+//! healthy itself is not gone back from: what fails then is not the rollout.
 
 use std::sync::Arc;
 
@@ -58,7 +59,8 @@ pub enum Impossible {
 /// The newest healthy revision before this one.
 ///
 /// # Errors
-/// Unless this one is the Deployment's present one and never was healthy, and there is such a revision.
+/// Unless this one is the Deployment's present one and never was healthy, and there is such a
+/// revision.
 pub fn target<'a>(view: &'a View, from: &'a ReplicaSet) -> Result<Rollback<'a>, Impossible> {
     let owner = owners::controller_of(&from.metadata).ok_or(Impossible::NoDeployment)?;
     let Some(Object::Deployment(deployment)) = view.by_uid(&owner.uid) else {

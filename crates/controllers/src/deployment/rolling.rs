@@ -1,4 +1,5 @@
-//! The rolling update: never more pods than `replicas + maxSurge`, never fewer available than `replicas - maxUnavailable`.
+//! The rolling update: never more pods than `replicas + maxSurge`, never fewer available than
+//! `replicas - maxUnavailable`.
 
 use super::fenceposts;
 use super::new_set::NewSet;
@@ -42,8 +43,9 @@ impl Rollout<'_> {
 
     fn scale_down_old(&mut self) -> Scaled {
         let Some(new) = self.new else { return Scaled::No };
-        // A status that does not speak of the present spec may count pods that are being given up (upstream trusts it, and may
-        // fall below the minimum for a moment). It will speak soon, and that brings the next look.
+        // A status that does not speak of the present spec may count pods that are being given up
+        // (upstream trusts it, and may fall below the minimum for a moment). It will speak soon,
+        // and that brings the next look.
         if self.old_total() == 0 || !self.sets.iter().all(Member::is_observed) {
             return Scaled::No;
         }
@@ -76,9 +78,9 @@ impl Rollout<'_> {
 
     /// Then those that are more than must be available. The result is how many.
     ///
-    /// A ReplicaSet's status may be older than its spec: pods that it was told to give up still count as available in it.
-    /// So no more are counted than it is asked for, and no more are dropped than were found to spare (upstream drops more
-    /// when statuses lag).
+    /// A ReplicaSet's status may be older than its spec: pods that it was told to give up still
+    /// count as available in it. So no more are counted than it is asked for, and no more are
+    /// dropped than were found to spare (upstream drops more when statuses lag).
     fn drop_available(&mut self, min_available: i32, at_most: i32) -> i32 {
         let sets = self.sets.iter();
         let available: i32 = sets.map(|member| member.available().min(member.replicas)).sum();

@@ -25,8 +25,8 @@ pub(super) struct Rollout<'a> {
     pub(super) now: Tick,
     /// Writes of this look that may go at the same time, those of edited ReplicaSets aside.
     pub(super) steps: Vec<Step>,
-    /// Whether one of `steps` changes the Deployment itself: its status then waits for the next look, for what it would be
-    /// written over is about to be outdated.
+    /// Whether one of `steps` changes the Deployment itself: its status then waits for the next
+    /// look, for what it would be written over is about to be outdated.
     pub(super) deployment_write: DeploymentWrite,
     pub(super) plan: Plan,
 }

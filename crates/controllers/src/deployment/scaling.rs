@@ -1,4 +1,5 @@
-//! A change of `spec.replicas` while a rollout is under way or paused: the ReplicaSets grow or shrink in proportion.
+//! A change of `spec.replicas` while a rollout is under way or paused: the ReplicaSets grow or
+//! shrink in proportion.
 //!
 //! Source: upstream's `scale` and `GetReplicaSetProportion`.
 
@@ -9,7 +10,8 @@ use super::rollout::{Rollout, age_order};
 use super::{annotations, rollout::Member};
 
 impl Rollout<'_> {
-    /// True when an active ReplicaSet was sized for another number of replicas than the Deployment asks for now.
+    /// True when an active ReplicaSet was sized for another number of replicas than the Deployment
+    /// asks for now.
     pub(super) fn is_scaling_event(&self) -> bool {
         self.sets.iter().filter(|member| member.replicas > 0).any(|member| {
             annotations::number::<i32>(&member.set, annotations::DESIRED)

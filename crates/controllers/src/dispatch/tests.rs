@@ -1,5 +1,5 @@
-//! Which changes of a pod its workload looks at: a pod is written several times before it is ready, and none of a thousand such writes
-//! may make somebody count them all for nothing.
+//! Which changes of a pod its workload looks at: a pod is written several times before it is ready,
+//! and none of a thousand such writes may make somebody count them all for nothing.
 
 use rekindle_types::held::Pod;
 use serde_json::{Value, json};

@@ -10,7 +10,8 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::pods;
 
-/// How long a granted eviction may take until the pod is seen as being deleted (upstream's `DeletionTimeout`).
+/// How long a granted eviction may take until the pod is seen as being deleted (upstream's
+/// `DeletionTimeout`).
 const DELETION_TIMEOUT: TickDuration = TickDuration::from_secs(2 * 60);
 
 /// The pods of a budget, by what has become of their evictions.

@@ -1,8 +1,8 @@
 //! How many pods there should be, and how many of them must be healthy.
 //!
-//! A plain number in `minAvailable` is compared with the pods that there are. A percentage, and `maxUnavailable` whatever its
-//! form, is of what the pods' controllers want: the sum of `spec.replicas` over all of them, so that a pod that is just being
-//! replaced is missed.
+//! A plain number in `minAvailable` is compared with the pods that there are. A percentage, and
+//! `maxUnavailable` whatever its form, is of what the pods' controllers want: the sum of
+//! `spec.replicas` over all of them, so that a pod that is just being replaced is missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -73,8 +73,8 @@ fn wanted(view: &View, covered: &[&Arc<Pod>]) -> Result<(i32, usize), Uncountabl
     Ok((sum, unmanaged))
 }
 
-/// The workload that decides how many pods like this there are, by its UID, and their number: the Deployment of a
-/// ReplicaSet before the ReplicaSet itself.
+/// The workload that decides how many pods like this there are, by its UID, and their number: the
+/// Deployment of a ReplicaSet before the ReplicaSet itself.
 fn scale_of<'a>(
     view: &'a View,
     pod: &Pod,

@@ -1,9 +1,10 @@
 //! The disruption controller: how many pods of a budget may be evicted now.
 //!
-//! It calculates the status of a PodDisruptionBudget; the Eviction API counts `disruptionsAllowed` down by itself and notes
-//! the pod in `disruptedPods`, so that it is not taken for healthy before its deletion has been seen here. Both write with
-//! the resourceVersion that they decided on: whoever is late looks again. Source of behaviour: the API reference of policy/v1
-//! and upstream's controller (`pkg/controller/disruption`).
+//! It calculates the status of a PodDisruptionBudget; the Eviction API counts `disruptionsAllowed`
+//! down by itself and notes the pod in `disruptedPods`, so that it is not taken for healthy before
+//! its deletion has been seen here. Both write with the resourceVersion that they decided on:
+//! whoever is late looks again. Source of behaviour: the API reference of policy/v1 and upstream's
+//! controller (`pkg/controller/disruption`).
 //!
 //! ```text
 //!  allowed = healthy pods − desiredHealthy, at least 0; 0 when no pods are expected

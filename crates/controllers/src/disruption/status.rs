@@ -42,7 +42,8 @@ pub(super) fn calculated(
     }
 }
 
-/// The status when nobody can say how many pods there should be: nothing is allowed, and the rest stays as it was.
+/// The status when nobody can say how many pods there should be: nothing is allowed, and the rest
+/// stays as it was.
 pub(super) fn failed(
     budget: &PodDisruptionBudget,
     problem: &str,

@@ -1,8 +1,9 @@
-//! Condition DisruptionTarget of a pod that was to go and did not: after two minutes it is taken back.
+//! Condition DisruptionTarget of a pod that was to go and did not: after two minutes it is taken
+//! back.
 //!
-//! Whoever sets the condition deletes the pod next; when that did not happen (it died, or was refused), the condition would
-//! say for ever that the pod is going. One that the node set stays: it may take any time (upstream's
-//! `nonTerminatingPodHasStaleDisruptionCondition`).
+//! Whoever sets the condition deletes the pod next; when that did not happen (it died, or was
+//! refused), the condition would say for ever that the pod is going. One that the node set stays:
+//! it may take any time (upstream's `nonTerminatingPodHasStaleDisruptionCondition`).
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,8 @@ use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, pods};
 const CONDITION: &str = "DisruptionTarget";
 /// The reason of a condition that the node sets.
 const BY_THE_NODE: &str = "TerminationByKubelet";
-/// How long the condition may stand on a pod that nobody deletes (upstream's `stalePodDisruptionTimeout`).
+/// How long the condition may stand on a pod that nobody deletes (upstream's
+/// `stalePodDisruptionTimeout`).
 const STALE_AFTER: TickDuration = TickDuration::from_secs(2 * 60);
 
 /// The pods whose condition may have to be taken back.

@@ -1,14 +1,15 @@
 //! The addresses behind a Service: EndpointSlices, and the older Endpoints object.
 //!
-//! Source of behaviour: the API references of discovery.k8s.io/v1 EndpointSlice and v1 Endpoints, the documentation of both, and
-//! upstream's two controllers.
+//! Source of behaviour: the API references of discovery.k8s.io/v1 EndpointSlice and v1 Endpoints,
+//! the documentation of both, and upstream's two controllers.
 //!
 //! ```text
 //!   Service ──selects──► pods with an address ──► ports that each has (`wanted`) ─► slices of at most 100 (`slices`)
 //!                                                                               └─► one Endpoints object (`object`)
 //! ```
 //!
-//! A Service without a selector is left alone: somebody else says where it leads. The view knows the pods of each Service.
+//! A Service without a selector is left alone: somebody else says where it leads. The view knows
+//! the pods of each Service.
 
 mod object;
 mod shown;

@@ -1,5 +1,5 @@
-//! What an endpoint of a slice is to show of a pod. It is compared with what stands before it is made: of a hundred endpoints one
-//! changes at a time, and each is a dozen texts.
+//! What an endpoint of a slice is to show of a pod. It is compared with what stands before it is
+//! made: of a hundred endpoints one changes at a time, and each is a dozen texts.
 
 use std::sync::Arc;
 

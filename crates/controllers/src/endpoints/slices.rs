@@ -1,4 +1,5 @@
-//! EndpointSlices: what stays keeps its place, so that a pod that comes or goes changes one slice and not all of them.
+//! EndpointSlices: what stays keeps its place, so that a pod that comes or goes changes one slice
+//! and not all of them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -61,8 +62,9 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
     plan
 }
 
-/// Slices under the name of a Service that are not its own: of one before it, which left them behind when it was deleted, or whose
-/// slices are not collected yet. Whoever reads slices finds them by that name.
+/// Slices under the name of a Service that are not its own: of one before it, which left them
+/// behind when it was deleted, or whose slices are not collected yet. Whoever reads slices finds
+/// them by that name.
 fn left_over<'a>(
     view: &'a View,
     service: &ObjectId,
@@ -113,7 +115,8 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Puts all addresses of a family into slices. A Service without any has one slice that is empty.
+    /// Puts all addresses of a family into slices. A Service without any has one slice that is
+    /// empty.
     fn pack(&mut self, family: Family, own: Vec<&'a Arc<EndpointSlice>>) {
         let mut by_ports: BTreeMap<Vec<Port<'_>>, Vec<&Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in own {
@@ -132,7 +135,8 @@ impl<'a> Work<'a> {
         self.deleted.extend(idle);
     }
 
-    /// Puts the pods with the same ports into the slices that have them already, then into those with room, then into new ones.
+    /// Puts the pods with the same ports into the slices that have them already, then into those
+    /// with room, then into new ones.
     fn fill(
         &mut self,
         family: Family,
@@ -239,8 +243,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// A pod that is being deleted is not ready, and serves for as long as its probe says so: traffic goes to it when there is no
-    /// other [KEP-1669].
+    /// A pod that is being deleted is not ready, and serves for as long as its probe says so:
+    /// traffic goes to it when there is no other [KEP-1669].
     fn shown<'m>(&self, member: &Member<'m>) -> Shown<'m>
     where
         'a: 'm,

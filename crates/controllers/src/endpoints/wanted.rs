@@ -65,7 +65,8 @@ pub(super) struct Member<'a> {
     pub(super) address: &'a str,
 }
 
-/// The pods that the Service selects and that have an address, those that are being deleted too, by the ports that they have.
+/// The pods that the Service selects and that have an address, those that are being deleted too, by
+/// the ports that they have.
 pub(super) fn members<'a>(
     view: &'a View,
     service: &'a Service,
@@ -122,7 +123,8 @@ fn protocol(named: Option<&str>) -> &str {
     named.filter(|protocol| !protocol.is_empty()).unwrap_or("TCP")
 }
 
-/// The port of the pod that a port of the Service leads to; none when no container has one of that name.
+/// The port of the pod that a port of the Service leads to; none when no container has one of that
+/// name.
 fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
     match &port.target_port {
         None | Some(IntOrString::Int(0)) => Some(port.port),

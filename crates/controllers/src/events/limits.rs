@@ -1,5 +1,5 @@
-//! What keeps events from becoming a flood, as client-go's EventCorrelator does: similar ones are combined, and an object about
-//! which too much is said is told about rarely.
+//! What keeps events from becoming a flood, as client-go's EventCorrelator does: similar ones are
+//! combined, and an object about which too much is said is told about rarely.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! How long after failures the next pod waits: the failures since the last success count.
 //!
-//! Upstream remembers failures in memory; here they are those of the Failed pods that exist, so that a restarted controller waits as long
-//! as the one before. A pod that was deleted is replaced at once. Source: documentation, "Pod backoff failure policy".
+//! Upstream remembers failures in memory; here they are those of the Failed pods that exist, so
+//! that a restarted controller waits as long as the one before. A pod that was deleted is replaced
+//! at once. Source: documentation, "Pod backoff failure policy".
 
 use std::sync::Arc;
 

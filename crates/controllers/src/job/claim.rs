@@ -24,7 +24,8 @@ pub(super) fn candidates<'a>(
     })
 }
 
-/// Claims the pods that should be the Job's and lets go those that should not; the result is what is its own now.
+/// Claims the pods that should be the Job's and lets go those that should not; the result is what
+/// is its own now.
 pub(super) fn claim_pods<'a>(view: &'a View, job: &'a Job, plan: &mut Plan) -> Vec<&'a Arc<Pod>> {
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();

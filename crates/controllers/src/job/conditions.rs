@@ -1,6 +1,7 @@
 //! When a Job is decided, and the conditions that say so.
 //!
-//! SuccessCriteriaMet or FailureTarget decides it; Complete or Failed follows when no pod is left running and all are counted.
+//! SuccessCriteriaMet or FailureTarget decides it; Complete or Failed follows when no pod is left
+//! running and all are counted.
 
 use std::sync::Arc;
 
@@ -166,7 +167,8 @@ fn failure(spec: &JobSpec, status: &JobStatus, tally: &Tally<'_>, now: Tick) -> 
         .then(|| Why::new("FailedIndexes", "Job has failed indexes"))
 }
 
-/// True when more failed than the Job allows. With restartPolicy OnFailure, restarts of containers count as well.
+/// True when more failed than the Job allows. With restartPolicy OnFailure, restarts of containers
+/// count as well.
 fn exceeds_backoff_limit(spec: &JobSpec, tally: &Tally<'_>) -> bool {
     let limit = spec.backoff_limit.unwrap_or(6);
     if tally.failed() > limit {
@@ -255,7 +257,8 @@ enum Suspension {
     Ends,
 }
 
-/// Keeps condition Suspended and the start time: a suspended Job has none (KEP-5440), and one that is resumed gets it anew.
+/// Keeps condition Suspended and the start time: a suspended Job has none (KEP-5440), and one that
+/// is resumed gets it anew.
 fn suspend(spec: &JobSpec, status: &mut JobStatus, now: Tick) -> Option<Suspension> {
     let was = is_true(status, SUSPENDED);
     match (spec.suspend == Some(true), was) {

@@ -1,6 +1,7 @@
 //! New pods of a Job.
 //!
-//! Names follow from the Job's UID, the index and a number, so that the same pod is never made twice (`names`).
+//! Names follow from the Job's UID, the index and a number, so that the same pod is never made
+//! twice (`names`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use crate::{Kind, Object, Plan, View, names, owners};
 /// The variable with the completion index.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
-/// Creates a pod for each place, in batches of 1, 2, 4, …: a template that can never be created costs one refused request. Those
-/// of an Indexed Job have an index.
+/// Creates a pod for each place, in batches of 1, 2, 4, …: a template that can never be created
+/// costs one refused request. Those of an Indexed Job have an index.
 pub(super) fn create(
     view: &View,
     job: &Arc<Job>,

@@ -1,7 +1,7 @@
 //! What a failed pod means to its Job (`podFailurePolicy`).
 //!
-//! Source: KEP-3329; API reference, `PodFailurePolicyRule`: the first rule that matches decides; a failure that none matches
-//! counts.
+//! Source: KEP-3329; API reference, `PodFailurePolicyRule`: the first rule that matches decides; a
+//! failure that none matches counts.
 
 use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,

@@ -1,12 +1,13 @@
 //! Sets of completion indexes as a status shows them: `1,3-5,7`.
 //!
-//! Source: API reference, `JobStatus.completedIndexes`: decimal numbers in order; three or more in a row are written as the
-//! first and the last with a hyphen between.
+//! Source: API reference, `JobStatus.completedIndexes`: decimal numbers in order; three or more in
+//! a row are written as the first and the last with a hyphen between.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A set of indexes. It is kept as its runs, never one by one: a user's twelve letters can name two thousand million.
+/// A set of indexes. It is kept as its runs, never one by one: a user's twelve letters can name two
+/// thousand million.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes {
     /// The first of each run and its last; between two runs one is missing at least.
@@ -14,8 +15,8 @@ pub(super) struct Indexes {
 }
 
 impl Indexes {
-    /// The indexes in the text that are below `end`. What is no number is left out: only this controller writes the field of the
-    /// status, and that of a rule is validated.
+    /// The indexes in the text that are below `end`. What is no number is left out: only this
+    /// controller writes the field of the status, and that of a rule is validated.
     pub(super) fn parse(text: &str, end: u32) -> Self {
         let mut indexes = Self::default();
         let Some(highest) = end.checked_sub(1) else { return indexes };

@@ -37,7 +37,8 @@ pub(super) fn manage(
         give_up(job, &doomed, plan);
         return;
     }
-    // Under podReplacementPolicy Failed a pod that is being deleted keeps its place until it has ended.
+    // Under podReplacementPolicy Failed a pod that is being deleted keeps its place until it has
+    // ended.
     let leaving: &[&Arc<Pod>] = match Failed::of(spec) {
         Failed::FailedOnly => &tally.terminating,
         Failed::FailedOrTerminating => &[],
@@ -58,7 +59,8 @@ pub(super) fn manage(
     creation::create(view, job, spec, &due, tally.per_index.as_ref(), now, plan);
 }
 
-/// Those of the places that have waited long enough since the last failure; asks to be looked at again for the others.
+/// Those of the places that have waited long enough since the last failure; asks to be looked at
+/// again for the others.
 fn due_places(
     places: Vec<Option<u32>>,
     own: &[&Arc<Pod>],
@@ -99,7 +101,8 @@ pub(super) fn most_at_work(spec: &JobSpec, succeeded: i32, active: i32) -> i32 {
     }
 }
 
-/// The active pods that stay, and those that go: of each index the first stays, and of all as many as are wanted.
+/// The active pods that stay, and those that go: of each index the first stays, and of all as many
+/// as are wanted.
 fn choose<'a>(
     mode: Mode,
     tally: &Tally<'a>,

@@ -1,7 +1,7 @@
 //! The Job controller: pods that run to their end, as many as asked for, each counted once.
 //!
-//! Source of behaviour: API reference of batch/v1 Job; documentation, "Jobs", "Pod failure and backoff", "Job tracking with
-//! finalizers"; upstream's controller.
+//! Source of behaviour: API reference of batch/v1 Job; documentation, "Jobs", "Pod failure and
+//! backoff", "Job tracking with finalizers"; upstream's controller.
 //!
 //! ```text
 //!   pod ended ─► its UID in status.uncountedTerminatedPods ─► its finalizer goes ─► its UID goes, a counter rises
@@ -10,10 +10,10 @@
 //!   running ─► SuccessCriteriaMet / FailureTarget ─► no pod left, none uncounted ─► Complete / Failed ─► TTL ─► deleted
 //! ```
 //!
-//! A pod keeps the finalizer `batch.kubernetes.io/job-tracking` until it is in the status, so that none ends unseen. Each
-//! step is one write that depends on the one before: after a crash between any two the next look goes on from there, and
-//! counts nothing twice. What a look needs is in the objects: failures for the backoff are those of the Failed pods that
-//! still exist.
+//! A pod keeps the finalizer `batch.kubernetes.io/job-tracking` until it is in the status, so that
+//! none ends unseen. Each step is one write that depends on the one before: after a crash between
+//! any two the next look goes on from there, and counts nothing twice. What a look needs is in the
+//! objects: failures for the backoff are those of the Failed pods that still exist.
 
 mod backoff;
 mod claim;
@@ -96,7 +96,8 @@ pub fn is_over(job: &Job) -> bool {
     conditions::ending(job).is_some()
 }
 
-/// How many pods the Job has at work now, as far as it has counted; none when another controller looks after it.
+/// How many pods the Job has at work now, as far as it has counted; none when another controller
+/// looks after it.
 pub(crate) fn wanted(job: &Job) -> Option<i32> {
     let spec = job.spec.as_ref();
     if is_over(job) || spec.is_some_and(|spec| spec.suspend == Some(true)) {
@@ -115,7 +116,8 @@ fn selects(job: &Job, pod: &ObjectMeta) -> bool {
     })
 }
 
-/// True when another controller looks after the Job (`managedBy`, KEP-4368): pods and status are its business.
+/// True when another controller looks after the Job (`managedBy`, KEP-4368): pods and status are
+/// its business.
 fn is_managed_elsewhere(spec: &JobSpec) -> bool {
     spec.managed_by.as_deref().is_some_and(|manager| manager != MANAGER)
 }
@@ -193,8 +195,9 @@ fn number(of: usize) -> i32 {
     i32::try_from(of).unwrap_or(i32::MAX)
 }
 
-/// Puts the write of the status before everything else, if it changed. When only the numbers of living pods changed and there
-/// is more to do, it waits: the answers bring us here again. Not when such writes were refused or are held back.
+/// Puts the write of the status before everything else, if it changed. When only the numbers of
+/// living pods changed and there is more to do, it waits: the answers bring us here again. Not when
+/// such writes were refused or are held back.
 fn write_status(
     view: &View,
     job: &Arc<Job>,

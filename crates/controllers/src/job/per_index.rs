@@ -1,7 +1,8 @@
 //! Failures counted index by index (`backoffLimitPerIndex`).
 //!
-//! Source: KEP-3850. Each pod carries how often its index failed before it. The last failed pod of an index that is to be tried
-//! again keeps its finalizer until the next pod has the number: it is counted only then.
+//! Source: KEP-3850. Each pod carries how often its index failed before it. The last failed pod of
+//! an index that is to be tried again keeps its finalizer until the next pod has the number: it is
+//! counted only then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

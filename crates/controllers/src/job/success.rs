@@ -1,6 +1,7 @@
 //! Whether enough indexes succeeded (`successPolicy`).
 //!
-//! Source: KEP-3998; API reference, `SuccessPolicyRule`: the first rule that is met makes the Job a success.
+//! Source: KEP-3998; API reference, `SuccessPolicyRule`: the first rule that is met makes the Job a
+//! success.
 
 use k8s_openapi::api::batch::v1::{JobSpec, SuccessPolicyRule};
 

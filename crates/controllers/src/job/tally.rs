@@ -1,9 +1,9 @@
 //! Counting pods that ended, each once, whatever happens between the steps.
 //!
-//! When a pod counts as failed, and whether the failure counts, is the business of `failure`; that of a Job that is given up is
-//! a failure in any case. It is new while it has the finalizer and its UID is in neither list of the status. A UID in a list
-//! whose pod has no finalizer any more, or is gone, turns into one more on the counter, in the same write that takes it off
-//! the list.
+//! When a pod counts as failed, and whether the failure counts, is the business of `failure`; that
+//! of a Job that is given up is a failure in any case. It is new while it has the finalizer and its
+//! UID is in neither list of the status. A UID in a list whose pod has no finalizer any more, or is
+//! gone, turns into one more on the counter, in the same write that takes it off the list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -8,15 +8,17 @@
 //! ```
 //!
 //! What keeps two from leading at once:
-//! - **No clock is compared with another.** A candidate counts a holder's duration from when it saw the Lease change itself, as
-//!   client-go does; what times the Lease carries is for people.
-//! - **The leader gives up first**: `renew_deadline` is shorter than `lease_duration`, and counts from when the renewal was *sent*,
-//!   which is before anybody else saw it.
-//! - **Every write names the resourceVersion it was decided on**: of two that acquire at the same time one is refused.
-//! - **Each acquisition is a new [`Term`]**, also by the same holder. Writes carry it, and an API that knows terms refuses those
-//!   of an old one (docs/adr/0030).
+//! - **No clock is compared with another.** A candidate counts a holder's duration from when it saw
+//!   the Lease change itself, as client-go does; what times the Lease carries is for people.
+//! - **The leader gives up first**: `renew_deadline` is shorter than `lease_duration`, and counts
+//!   from when the renewal was *sent*, which is before anybody else saw it.
+//! - **Every write names the resourceVersion it was decided on**: of two that acquire at the same
+//!   time one is refused.
+//! - **Each acquisition is a new [`Term`]**, also by the same holder. Writes carry it, and an API
+//!   that knows terms refuses those of an old one (docs/adr/0030).
 //!
-//! Pure: the driver reads, writes and keeps time. Source of the periods and of what a release writes: client-go, `leaderelection`.
+//! Pure: the driver reads, writes and keeps time. Source of the periods and of what a release
+//! writes: client-go, `leaderelection`.
 
 mod lease;
 #[cfg(test)]
@@ -96,8 +98,8 @@ impl Timing {
         Ok(self)
     }
 
-    /// Between two renewals that succeed. client-go renews every retry period; half the deadline leaves time for as many attempts
-    /// as matter, and costs the disk less.
+    /// Between two renewals that succeed. client-go renews every retry period; half the deadline
+    /// leaves time for as many attempts as matter, and costs the disk less.
     pub fn renew_interval(self) -> TickDuration {
         TickDuration::from_micros(self.renew_deadline.as_micros() / 2).max(self.retry_period)
     }
@@ -209,7 +211,8 @@ impl Candidate {
         }
     }
 
-    /// What is to be done now. While something is asked for, the next is asked for when it was answered.
+    /// What is to be done now. While something is asked for, the next is asked for when it was
+    /// answered.
     pub fn poll(&mut self, now: Tick) -> Ask {
         if self.leads_until().is_some_and(|end| end <= now) {
             self.standing = Standing::Follows;
@@ -260,7 +263,8 @@ impl Candidate {
         }
     }
 
-    /// A watch shows the Lease so; none when it was deleted. Older versions than the known one are ignored.
+    /// A watch shows the Lease so; none when it was deleted. Older versions than the known one are
+    /// ignored.
     pub fn sees(&mut self, lease: Option<&Lease>, now: Tick) {
         if let (Some(lease), Known::Held { lease: known, .. }) = (lease, &self.known)
             && !is_newer(lease, known)
@@ -357,7 +361,8 @@ impl Candidate {
         self.known = Known::Held { lease: Box::new(lease.clone()), since };
     }
 
-    /// The write that gives the Lease back, after the leader has stopped to act; none when it does not lead.
+    /// The write that gives the Lease back, after the leader has stopped to act; none when it does
+    /// not lead.
     pub fn release(&mut self, now: Tick) -> Option<Write> {
         self.leads(now)?;
         let Known::Held { lease, .. } = &self.known else { return None };
@@ -383,12 +388,14 @@ impl Ask {
     }
 }
 
-/// Whether one of two is the later one; of two with different UIDs it is the one that was heard of last.
+/// Whether one of two is the later one; of two with different UIDs it is the one that was heard of
+/// last.
 fn is_newer(one: &Lease, other: &Lease) -> bool {
     one.metadata.uid != other.metadata.uid || version(one) > version(other)
 }
 
-/// The version as a number, as clients may compare them since Kubernetes 1.35 (KEP-5504); 0 for what is none.
+/// The version as a number, as clients may compare them since Kubernetes 1.35 (KEP-5504); 0 for
+/// what is none.
 fn version(lease: &Lease) -> u128 {
     let version = lease.metadata.resource_version.as_deref();
     version.and_then(|version| version.parse().ok()).unwrap_or(0)

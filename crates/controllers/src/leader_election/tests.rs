@@ -262,7 +262,8 @@ const LATE_MAX: u64 = 80;
 const CALM: u64 = FAULTS_END + 2 * LATE_MAX;
 /// How fast clocks go, of a hundred.
 const PACES: std::ops::RangeInclusive<u64> = 90..=110;
-/// The longest time in which nobody may lead after that: a lease, and attempts before and after it, by the slowest clock.
+/// The longest time in which nobody may lead after that: a lease, and attempts before and after it,
+/// by the slowest clock.
 const QUIET_WITHIN: u64 = 24_000 * 100 / *PACES.start() / STEP_MILLIS;
 
 /// A small generator; what it draws follows from the seed.
@@ -351,8 +352,8 @@ fn unknown(answer: &Answer) -> Answer {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Clocks that differ by hours and run a tenth too fast or too slow; requests and answers that are lost or 16 s late; candidates
-    /// that stand still for a minute.
+    /// Clocks that differ by hours and run a tenth too fast or too slow; requests and answers that
+    /// are lost or 16 s late; candidates that stand still for a minute.
     #[test]
     fn never_do_two_lead_and_somebody_does_once_faults_stop(
         seed in any::<u64>(),

@@ -1,4 +1,5 @@
-//! The conditions of a namespace that is being deleted: what is left in it and what that waits for, with upstream's wording.
+//! The conditions of a namespace that is being deleted: what is left in it and what that waits for,
+//! with upstream's wording.
 
 use std::collections::BTreeMap;
 
@@ -75,8 +76,8 @@ pub(super) fn updated(namespace: &Namespace, left: &Left, now: Tick) -> Option<N
     (updated != *namespace).then_some(updated)
 }
 
-/// The five conditions in upstream's order. The kinds are known and what is refused is tried again at once, so that the first three
-/// have nothing to tell.
+/// The five conditions in upstream's order. The kinds are known and what is refused is tried again
+/// at once, so that the first three have nothing to tell.
 fn wanted(left: &Left) -> [NamespaceCondition; 5] {
     let removed = || condition("False", "ContentRemoved", "All content successfully removed");
     let discovered =

@@ -6,9 +6,10 @@
 //!  tolerated without a limit ────────────────► stays
 //!  the taint goes, or a toleration is added ─► looked at anew: what was due is not any more
 //! ```
-//! Source: Kubernetes documentation, "Taints and Tolerations", "Taint based Evictions"; the condition and the event are those of
-//! upstream's taint-eviction-controller. Nothing is remembered here: the times are those of the objects, so that an engine that
-//! is started again does not begin to count anew. Disruption budgets do not hold, as upstream.
+//! Source: Kubernetes documentation, "Taints and Tolerations", "Taint based Evictions"; the
+//! condition and the event are those of upstream's taint-eviction-controller. Nothing is remembered
+//! here: the times are those of the objects, so that an engine that is started again does not begin
+//! to count anew. Disruption budgets do not hold, as upstream.
 
 use std::collections::BTreeSet;
 

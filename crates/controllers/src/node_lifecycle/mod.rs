@@ -1,5 +1,6 @@
-//! What is known of a node becomes taints: a node that lacks memory, disk or processes, that is not ready, not heard of (`silence`)
-//! or cordoned gets no further pods. What taints do to pods that run is in `eviction`, what is said of nodes that come and go in `news`.
+//! What is known of a node becomes taints: a node that lacks memory, disk or processes, that is not
+//! ready, not heard of (`silence`) or cordoned gets no further pods. What taints do to pods that
+//! run is in `eviction`, what is said of nodes that come and go in `news`.
 //!
 //! ```text
 //!  condition MemoryPressure=True ─► taint node.kubernetes.io/memory-pressure:NoSchedule    (DiskPressure, PIDPressure alike)
@@ -10,7 +11,8 @@
 //!  spec.unschedulable ─► taint node.kubernetes.io/unschedulable:NoSchedule
 //!  a taint NoExecute without timeAdded ─► timeAdded: now: from then on tolerationSeconds are counted
 //! ```
-//! Source: Kubernetes documentation, "Taints and Tolerations", "Taint Nodes by Condition". Other taints of a node are left alone.
+//! Source: Kubernetes documentation, "Taints and Tolerations", "Taint Nodes by Condition". Other
+//! taints of a node are left alone.
 
 pub(crate) mod eviction;
 pub(crate) mod news;
@@ -100,7 +102,8 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     plan
 }
 
-/// True for a node that is not ready and that somebody has declared out of service, by a taint: nothing of it runs any more.
+/// True for a node that is not ready and that somebody has declared out of service, by a taint:
+/// nothing of it runs any more.
 pub(crate) fn is_out_of_service(node: &Node) -> bool {
     zones::asked_for(node).is_some()
         && taints::of_node(node).iter().any(|taint| taint.key == OUT_OF_SERVICE)
@@ -135,7 +138,8 @@ fn wanted(view: &View, node: &Node, now: Tick) -> (Vec<Taint>, Option<Tick>) {
     (taints, look)
 }
 
-/// The taints that follow from the node alone: those with effect NoSchedule, and the times of those with NoExecute.
+/// The taints that follow from the node alone: those with effect NoSchedule, and the times of those
+/// with NoExecute.
 fn by_conditions(node: &Node, now: Tick) -> Vec<Taint> {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let says = |type_: &str, status: &str| {

@@ -1,7 +1,8 @@
 //! Events about nodes that come and go, in the words of upstream's node lifecycle controller.
 //!
-//! Upstream says `RegisteredNode` of every node whenever the controller starts, as it knows none then. Here it is said of a node that is
-//! new: controllers that start, or take over, find the others registered, and nobody has to read that once more.
+//! Upstream says `RegisteredNode` of every node whenever the controller starts, as it knows none
+//! then. Here it is said of a node that is new: controllers that start, or take over, find the
+//! others registered, and nobody has to read that once more.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,8 @@ fn uid(object: Option<&Object>) -> Option<String> {
     Some(node.metadata.uid.clone().unwrap_or_default())
 }
 
-/// Says that the node of this UID came or went. It is looked at once for each of the two, and never again by itself.
+/// Says that the node of this UID came or went. It is looked at once for each of the two, and never
+/// again by itself.
 pub(crate) fn reconcile(view: &View, name: &str, uid: &str, now: Tick) -> Plan {
     let mut plan = Plan::default();
     let present = view.node(name).filter(|node| node.metadata.uid.as_deref() == Some(uid));

@@ -1,5 +1,5 @@
-//! Pods of a node that is not heard of any more are not ready: nobody knows whether they serve. They run on, and when the node is
-//! back its agent says how they are.
+//! Pods of a node that is not heard of any more are not ready: nobody knows whether they serve.
+//! They run on, and when the node is back its agent says how they are.
 //!
 //! Source: upstream's node lifecycle controller, `MarkPodsNotReady`, with its event.
 

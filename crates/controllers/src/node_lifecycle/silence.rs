@@ -5,8 +5,9 @@
 //!    ▲                                                            │
 //!    └──────── the agent is back, and writes its status anew ◄────┘
 //! ```
-//! Source: Kubernetes documentation, "Nodes", "Node heartbeats"; the texts are those of upstream's node lifecycle controller. A node
-//! that never had a Lease is not waited for: nobody said that it would be heard of.
+//! Source: Kubernetes documentation, "Nodes", "Node heartbeats"; the texts are those of upstream's
+//! node lifecycle controller. A node that never had a Lease is not waited for: nobody said that it
+//! would be heard of.
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use rekindle_types::reasons::event;
@@ -28,15 +29,19 @@ const UNKNOWN: &str = "Unknown";
 pub struct Settings {
     /// How long a node may be silent (upstream's `--node-monitor-grace-period`, 50 s).
     pub grace: TickDuration,
-    /// Between two nodes of a zone whose pods have to go (upstream's `--node-eviction-rate`, 0.1 a second).
+    /// Between two nodes of a zone whose pods have to go (upstream's `--node-eviction-rate`, 0.1 a
+    /// second).
     pub eviction_interval: TickDuration,
-    /// The same in a large zone most of which is down (`--secondary-node-eviction-rate`, 0.01 a second).
+    /// The same in a large zone most of which is down (`--secondary-node-eviction-rate`, 0.01 a
+    /// second).
     pub eviction_interval_disrupted: TickDuration,
-    /// From so many nodes of a million on that are not ready, a zone counts as disrupted (`--unhealthy-zone-threshold`, 0.55).
+    /// From so many nodes of a million on that are not ready, a zone counts as disrupted
+    /// (`--unhealthy-zone-threshold`, 0.55).
     pub unhealthy_zone_ppm: u32,
     /// A zone with more nodes than this is large (`--large-cluster-size-threshold`, 50).
     pub large_zone_nodes: usize,
-    /// How long a node has to be missing until its pods are deleted (upstream's `quarantineTime`, 40 s).
+    /// How long a node has to be missing until its pods are deleted (upstream's `quarantineTime`,
+    /// 40 s).
     pub missing_node_grace: TickDuration,
 }
 
@@ -54,8 +59,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A look this long after the one before shows that the engine slept. Less than the grace, so that no node is given up for
-    /// a time in which it could not be heard; more than the time between two looks ([`Self::look_period`]).
+    /// A look this long after the one before shows that the engine slept. Less than the grace, so
+    /// that no node is given up for a time in which it could not be heard; more than the time
+    /// between two looks ([`Self::look_period`]).
     pub(crate) fn asleep_after(&self) -> TickDuration {
         TickDuration::from_micros(self.grace.as_micros() / 2)
     }

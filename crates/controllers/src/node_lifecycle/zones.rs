@@ -7,8 +7,9 @@
 //!  full        every node                       as in a normal one: another zone is there to go to
 //!  all zones are full                           none, and those that are there go: it is us who cannot see
 //! ```
-//! Source: Kubernetes documentation, "Nodes", "Rate limits on eviction"; upstream's node lifecycle controller. The rate follows from
-//! the times in the taints themselves, so that an engine that is started again does not begin anew.
+//! Source: Kubernetes documentation, "Nodes", "Rate limits on eviction"; upstream's node lifecycle
+//! controller. The rate follows from the times in the taints themselves, so that an engine that is
+//! started again does not begin anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +46,8 @@ enum State {
     Full,
 }
 
-/// The zones and what of their nodes counts here, kept up to date node by node: when hundreds go down together each of them asks.
+/// The zones and what of their nodes counts here, kept up to date node by node: when hundreds go
+/// down together each of them asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Zones {
     by_name: BTreeMap<(String, String), Zone>,
@@ -58,8 +60,9 @@ struct Zone {
     not_ready: usize,
     /// When those that have their taint got it.
     tainted: BTreeSet<(Tick, String)>,
-    /// Those that are down and have none, the one that went down first before the others: it gets its taint next. Nodes that go down
-    /// together are looked at together, before the taint of the first is seen.
+    /// Those that are down and have none, the one that went down first before the others: it gets
+    /// its taint next. Nodes that go down together are looked at together, before the taint of the
+    /// first is seen.
     waiting: BTreeSet<Turn>,
 }
 
@@ -102,7 +105,8 @@ impl Zone {
         }
     }
 
-    /// When a node of it got its taint last. A time that is not yet was not written here, or by another clock, and holds nobody up.
+    /// When a node of it got its taint last. A time that is not yet was not written here, or by
+    /// another clock, and holds nobody up.
     fn last_tainted(&self, now: Tick) -> Option<Tick> {
         self.tainted.iter().rev().map(|(at, _)| *at).find(|at| *at <= now)
     }

@@ -2,8 +2,9 @@
 
 use rekindle_types::{Tick, TickDuration};
 
-/// The first wait, the longest, and after how long without a failure the next one is a first one again (cluster-autoscaler:
-/// `InitialNodeGroupBackoffDuration`, `MaxNodeGroupBackoffDuration`, `NodeGroupBackoffResetTimeout`).
+/// The first wait, the longest, and after how long without a failure the next one is a first one
+/// again (cluster-autoscaler: `InitialNodeGroupBackoffDuration`, `MaxNodeGroupBackoffDuration`,
+/// `NodeGroupBackoffResetTimeout`).
 pub(super) const FIRST: TickDuration = TickDuration::from_secs(5 * 60);
 const LONGEST: TickDuration = TickDuration::from_secs(30 * 60);
 const RESET: TickDuration = TickDuration::from_secs(3 * 3600);

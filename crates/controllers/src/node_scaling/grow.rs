@@ -1,4 +1,5 @@
-//! Which pods a new, empty node would take. It is tried on a copy of the world, with the scheduler's own filters.
+//! Which pods a new, empty node would take. It is tried on a copy of the world, with the
+//! scheduler's own filters.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! How many nodes there should be: one more while pods wait for room that a new, empty node has, one less when a node has not been
-//! needed for a while. Pure: whoever can start and remove nodes asks with each look, and carries out what is decided.
+//! How many nodes there should be: one more while pods wait for room that a new, empty node has,
+//! one less when a node has not been needed for a while. Pure: whoever can start and remove nodes
+//! asks with each look, and carries out what is decided.
 //!
 //! ```text
 //!   pods Unschedulable ─► would a new node take them? ─► yes, and fewer than max ─► Add
@@ -7,8 +8,8 @@
 //!   node below half used, its pods may move and have a place elsewhere ─► unneeded ──(unneeded_time)──► Remove
 //!   node not ready, and what was on it is gone or going ─────────────────► unneeded ──(unready_time)───► Remove
 //! ```
-//! Source: cluster-autoscaler's FAQ ("How does scale-up work", "How does scale-down work", "What types of pods can prevent CA from
-//! removing a node"), with its annotations and its texts.
+//! Source: cluster-autoscaler's FAQ ("How does scale-up work", "How does scale-down work", "What
+//! types of pods can prevent CA from removing a node"), with its annotations and its texts.
 
 mod backoff;
 mod grow;
@@ -40,11 +41,13 @@ pub struct Settings {
     pub min: usize,
     /// So many at most.
     pub max: usize,
-    /// How long a node has to be unneeded before it goes (cluster-autoscaler's `--scale-down-unneeded-time`, 10 minutes).
+    /// How long a node has to be unneeded before it goes (cluster-autoscaler's
+    /// `--scale-down-unneeded-time`, 10 minutes).
     pub unneeded_time: TickDuration,
     /// The same of one that is not ready (`--scale-down-unready-time`, 20 minutes).
     pub unready_time: TickDuration,
-    /// From so many hundredths of its CPU or memory on, a node is used (`--scale-down-utilization-threshold`, 0.5).
+    /// From so many hundredths of its CPU or memory on, a node is used
+    /// (`--scale-down-utilization-threshold`, 0.5).
     pub used_percent: i64,
 }
 
@@ -67,7 +70,8 @@ pub struct Scaling {
     newest: Option<(String, Tick)>,
 }
 
-/// The nodes besides the first, which stays: those that can be removed, in the order in which they came.
+/// The nodes besides the first, which stays: those that can be removed, in the order in which they
+/// came.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes<'a> {
     /// The one that stays.
@@ -174,8 +178,8 @@ impl Scaling {
         self.newest = Some((node.to_owned(), now));
     }
 
-    /// A node that stays ends the backoff. One that is gone although nobody here removed it is as one that did not come to be: else
-    /// nodes would be added in a circle.
+    /// A node that stays ends the backoff. One that is gone although nobody here removed it is as
+    /// one that did not come to be: else nodes would be added in a circle.
     fn judge_newest(&mut self, nodes: Nodes<'_>, now: Tick) {
         let Some((node, added_at)) = &self.newest else { return };
         if !nodes.further.contains(node) {
@@ -187,7 +191,8 @@ impl Scaling {
         }
     }
 
-    /// The node that was to be added did not come to be: for a while no other is tried, each time for longer.
+    /// The node that was to be added did not come to be: for a while no other is tried, each time
+    /// for longer.
     pub fn not_added(&mut self, now: Tick) {
         self.backoff.failed(now);
     }
@@ -238,9 +243,10 @@ pub fn shown(node: &Node) -> Option<&str> {
     node.metadata.annotations.as_ref()?.get(SCALE_DOWN).map(String::as_str)
 }
 
-/// The further nodes whose removal was broken off: they say that they are being removed, and it is not they that are. They are to
-/// be given back, cordon and all, before they are looked at: what is cordoned takes no pods and never goes. The removal does not
-/// just go on, since by now they may be needed.
+/// The further nodes whose removal was broken off: they say that they are being removed, and it is
+/// not they that are. They are to be given back, cordon and all, before they are looked at: what is
+/// cordoned takes no pods and never goes. The removal does not just go on, since by now they may be
+/// needed.
 pub fn broken_off(view: &View, nodes: Nodes<'_>, removing: Option<&str>) -> Vec<Arc<Node>> {
     let others = nodes.further.iter().map(String::as_str).filter(|name| removing != Some(*name));
     others

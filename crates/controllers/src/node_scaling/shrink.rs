@@ -1,4 +1,5 @@
-//! Whether a node is needed: what is used of it, what keeps its pods there, and whether they have a place elsewhere.
+//! Whether a node is needed: what is used of it, what keeps its pods there, and whether they have a
+//! place elsewhere.
 
 use std::fmt;
 use std::sync::Arc;
@@ -96,7 +97,8 @@ fn of_node(node: &Node) -> Option<Need> {
     None
 }
 
-/// What is to end on it may never do so, as nobody is heard of there; what stays may come back with it.
+/// What is to end on it may never do so, as nobody is heard of there; what stays may come back with
+/// it.
 fn of_unready(view: &View, node: &Node, name: &str) -> Option<Need> {
     let is_over = |pod: &Arc<Pod>| {
         pods::is_finished(pod) || belongs_to_node(pod) || owners::is_terminating(&pod.metadata)

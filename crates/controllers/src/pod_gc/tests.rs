@@ -1,4 +1,5 @@
-//! Pods that have ended and are too many. Source: documentation of kube-controller-manager, `--terminated-pod-gc-threshold`.
+//! Pods that have ended and are too many. Source: documentation of kube-controller-manager,
+//! `--terminated-pod-gc-threshold`.
 
 use std::collections::BTreeSet;
 

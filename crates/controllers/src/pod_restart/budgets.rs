@@ -1,5 +1,6 @@
-//! Whether the disruption budgets of a pod would let it go, as far as they say so themselves: what an eviction would be answered, without
-//! asking. Source: "API-initiated Eviction" of the Kubernetes documentation, and upstream's `EvictionREST`.
+//! Whether the disruption budgets of a pod would let it go, as far as they say so themselves: what
+//! an eviction would be answered, without asking. Source: "API-initiated Eviction" of the
+//! Kubernetes documentation, and upstream's `EvictionREST`.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_types::disruption::lets_unready_go;

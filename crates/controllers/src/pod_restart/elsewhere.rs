@@ -1,8 +1,10 @@
 //! Whether a pod that is to leave its node has another one to go to.
 //!
-//! Asked of the pod that would come in its place: that one keeps away from the node that is left and from those that the workload left
-//! before. A ladder does not send a pod back to one of these: it would go round and round. A person who asks has decided that the pod leaves its
-//! node, and the scheduler takes a node that is avoided rather than none: of a workload that is on every node, every pod can be moved.
+//! Asked of the pod that would come in its place: that one keeps away from the node that is left
+//! and from those that the workload left before. A ladder does not send a pod back to one of these:
+//! it would go round and round. A person who asks has decided that the pod leaves its node, and the
+//! scheduler takes a node that is avoided rather than none: of a workload that is on every node,
+//! every pod can be moved.
 
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::PodRestart;
@@ -26,8 +28,9 @@ pub fn no_other_node(view: &View, restart: &PodRestart, pod: &Pod, now: Tick) ->
     Some(format!("{nobody_takes_it} but such as are avoided: {}{others}", names.join(", ")))
 }
 
-/// Until when the node is avoided that the pod leaves, if that is to be until `until`: when only nodes are left that are avoided, longer than any of
-/// these, or the pod would come back to it first.
+/// Until when the node is avoided that the pod leaves, if that is to be until `until`: when only
+/// nodes are left that are avoided, longer than any of these, or the pod would come back to it
+/// first.
 pub(super) fn avoided_until(view: &View, pod: &Pod, until: Tick, now: Tick) -> Tick {
     let rest = only_avoided(view, pod, now);
     let ends = rest.iter().flat_map(|rest| rest.avoided.values()).map(Tick::from);

@@ -1,8 +1,11 @@
-//! The pod without a controller that a request keeps to create it again: nobody else has it once it is evicted.
+//! The pod without a controller that a request keeps to create it again: nobody else has it once it
+//! is evicted.
 //!
-//! A finalizer is put on the request before the copy is written and stays until the new pod is there or the request has ended: whoever
-//! deletes the request meanwhile waits for the pod instead of losing it. A request that failed with the pod still to be created *owes* it:
-//! the copy stays, and so does the request, until a pod of that name is there again or somebody deletes the request.
+//! A finalizer is put on the request before the copy is written and stays until the new pod is
+//! there or the request has ended: whoever deletes the request meanwhile waits for the pod instead
+//! of losing it. A request that failed with the pod still to be created *owes* it: the copy stays,
+//! and so does the request, until a pod of that name is there again or somebody deletes the
+//! request.
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -20,7 +23,8 @@ use crate::{Object, owners};
 /// Keeps a request whose status has the only copy of a pod.
 pub(super) const FINALIZER: &str = "rekindle.dev/kept-pod";
 
-/// Puts the finalizer on; none when it is there. Metadata and status are two writes, and this one is the first.
+/// Puts the finalizer on; none when it is there. Metadata and status are two writes, and this one
+/// is the first.
 pub(super) fn guard(restart: &PodRestart) -> Option<Write> {
     (!owners::has_finalizer(&restart.metadata, FINALIZER))
         .then(|| with_finalizer(&Object::from(restart.clone()), FINALIZER))
@@ -52,13 +56,15 @@ pub(super) fn owed(restart: &PodRestart) -> Option<&PodReplacement> {
     (status.phase == Some(PodRestartPhase::Failed) && is_left).then_some(replacement)
 }
 
-/// The pod as it would be created again if a request of rung Recreate evicted it; none when its controller makes the next one.
+/// The pod as it would be created again if a request of rung Recreate evicted it; none when its
+/// controller makes the next one.
 pub fn created_again(pod: &Pod) -> Option<v1::Pod> {
     owners::controller_of(&pod.metadata).is_none().then(|| without_what_was_added(pod))
 }
 
-/// What a pod needs to be created again: nothing that the server, the scheduler or the node added for this very object. Its priority is
-/// what its class says when it is created: one that is given is refused when the class says another by then.
+/// What a pod needs to be created again: nothing that the server, the scheduler or the node added
+/// for this very object. Its priority is what its class says when it is created: one that is given
+/// is refused when the class says another by then.
 fn without_what_was_added(pod: &Pod) -> v1::Pod {
     let mut again = v1::Pod {
         metadata: ObjectMeta {
@@ -104,7 +110,8 @@ pub(super) fn from_copy(
         avoided.insert(replacement.node_name.clone(), until.clone());
     }
     avoidance::exclude(&mut pod, &avoided);
-    // whatever the status says, the pod is the one that was asked for, in the request's own namespace
+    // whatever the status says, the pod is the one that was asked for, in the request's own
+    // namespace
     pod.metadata.name = Some(restart.spec.pod_name.clone());
     pod.metadata.namespace.clone_from(&restart.metadata.namespace);
     Ok(pod)

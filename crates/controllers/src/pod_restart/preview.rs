@@ -1,5 +1,6 @@
-//! What would become of a request if it were made now. For the rungs that make a new pod it is what the controller itself plans; for those
-//! in place it is what the node looks at, as far as the API shows it.
+//! What would become of a request if it were made now. For the rungs that make a new pod it is what
+//! the controller itself plans; for those in place it is what the node looks at, as far as the API
+//! shows it.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ pub enum Preview {
     Refused(String),
 }
 
-/// Looks ahead. The view holds the request's pod and the namespace's requests; for Reschedule all that the scheduler looks at, for
-/// Rollback the namespace's Deployments and ReplicaSets.
+/// Looks ahead. The view holds the request's pod and the namespace's requests; for Reschedule all
+/// that the scheduler looks at, for Rollback the namespace's Deployments and ReplicaSets.
 pub fn preview(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Preview {
     let asked = Arc::new(PodRestart { status: None, ..restart.as_ref().clone() });
     let mut view = view.clone();

@@ -5,13 +5,17 @@
 //!     │        │        │           │
 //!     └────────┴────────┴───────────┴─────► Refused or Withdrawn (nothing was done), Failed
 //! ```
-//! Every step is written before what it leads to, so that whoever comes after a crash goes on from it:
-//! - *Evicting* is written, with the pod as it is to be created again, before the eviction is asked for. From then on a pod that
-//!   is gone was evicted; asking twice does no harm. A pod that goes while the request is *Held* was deleted by somebody else.
-//! - A pod without a controller is created again under its name, which the API gives once only: nothing is doubled. The API is asked
-//!   before the eviction whether it would take the pod, and a finalizer keeps the request until the pod is there ([`super::kept`]).
-//!   A request that fails before that goes on creating it.
-//! - The new pod of a controller is told by the workload and the order of creation ([`super::successor`]).
+//! Every step is written before what it leads to, so that whoever comes after a crash goes on from
+//! it:
+//! - *Evicting* is written, with the pod as it is to be created again, before the eviction is asked
+//!   for. From then on a pod that is gone was evicted; asking twice does no harm. A pod that goes
+//!   while the request is *Held* was deleted by somebody else.
+//! - A pod without a controller is created again under its name, which the API gives once only:
+//!   nothing is doubled. The API is asked before the eviction whether it would take the pod, and a
+//!   finalizer keeps the request until the pod is there ([`super::kept`]). A request that fails
+//!   before that goes on creating it.
+//! - The new pod of a controller is told by the workload and the order of creation
+//!   ([`super::successor`]).
 
 use std::sync::Arc;
 
@@ -39,7 +43,8 @@ use crate::{NamespacedName, Object, Plan, View, owners, pods};
 const DEADLINE_DEFAULT: TickDuration = RESTART_GIVEN_UP_AFTER;
 /// A Reschedule avoids its node so long.
 const AVOID_DEFAULT: TickDuration = TickDuration::from_secs(30 * 60);
-/// A pod that has been ready so long is well again. It is the kubelet's first delay between two restarts.
+/// A pod that has been ready so long is well again. It is the kubelet's first delay between two
+/// restarts.
 const WELL_AFTER: TickDuration = TickDuration::from_secs(10);
 /// What was refused is tried again after so long, doubling to the longest wait.
 const HELD_WAIT_MIN: TickDuration = TickDuration::from_secs(1);
@@ -115,7 +120,8 @@ impl Job<'_> {
         self.begin(pod, plan);
     }
 
-    /// Evicts the pod, or holds the request when it would have nowhere to go or would not be taken again.
+    /// Evicts the pod, or holds the request when it would have nowhere to go or would not be taken
+    /// again.
     fn begin(&self, pod: &Arc<Pod>, plan: &mut Plan) {
         match self.nowhere_to_go(pod) {
             Some(message) => {
@@ -305,7 +311,8 @@ impl Job<'_> {
         plan.look_again(deadline.map_or(due, |deadline| deadline.min(due)));
     }
 
-    /// True when what held it seems to be over: no budget stands in its way any more, and there is a node.
+    /// True when what held it seems to be over: no budget stands in its way any more, and there is
+    /// a node.
     fn is_freed(&self, replacement: &PodReplacement, pod: &Pod) -> bool {
         match replacement.held_by {
             None
@@ -418,7 +425,8 @@ impl Job<'_> {
         namespace.is_some_and(|namespace| owners::is_terminating(&namespace.metadata))
     }
 
-    /// What the server said to the write that is reported with this reason, if it said no. A conflict or a lost answer says nothing.
+    /// What the server said to the write that is reported with this reason, if it said no. A
+    /// conflict or a lost answer says nothing.
     fn refused(&self, reason: &str) -> Option<(ReplacementHold, String)> {
         let id = Object::PodRestart(self.restart.clone()).id();
         let failure = self.view.failure(&id).filter(|failure| failure.reason == reason)?;
@@ -516,7 +524,8 @@ impl Job<'_> {
         replacement.deadline.as_ref().map_or_else(of_earlier, Tick::from)
     }
 
-    /// The same when it is evicted now. Its grace period is asked for once: what comes in its place may have another.
+    /// The same when it is evicted now. Its grace period is asked for once: what comes in its place
+    /// may have another.
     fn deadline_from_now(&self) -> Time {
         let limit = match self.restart.spec.deadline_seconds {
             Some(seconds) => TickDuration::of_field(seconds),

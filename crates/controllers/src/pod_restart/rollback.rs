@@ -1,7 +1,8 @@
 //! Rollback: the Deployment of the pod goes back to the revision before, once.
 //!
-//! From where and to where is written first; then the Deployment is changed, if it is still where it was. Whoever comes after a
-//! crash finds it at the one or the other revision, or at a third one that somebody else gave it, and that is left alone.
+//! From where and to where is written first; then the Deployment is changed, if it is still where
+//! it was. Whoever comes after a crash finds it at the one or the other revision, or at a third one
+//! that somebody else gave it, and that is left alone.
 
 use std::sync::Arc;
 

@@ -19,7 +19,8 @@ pub(super) fn of_restart_in_place(view: &View, pod: &Pod) -> Option<String> {
     Some(format!("node {node} is not ready: nobody takes it up until its agent answers"))
 }
 
-/// Why a pod that is evicted does not end, when another one takes its place only after that: of the same name, or on the same node.
+/// Why a pod that is evicted does not end, when another one takes its place only after that: of the
+/// same name, or on the same node.
 pub(super) fn of_eviction(view: &View, pod: &Pod) -> Option<String> {
     let controller = owners::controller_of(&pod.metadata).map(|owner| owner.kind.as_str());
     match controller {

@@ -1,9 +1,10 @@
 //! Which pod of a workload takes the place of an evicted one.
 //!
-//! A StatefulSet gives the new pod the same name, a DaemonSet the same node. Of the others nothing in the API says so: a ReplicaSet makes
-//! a pod because one is missing, not because that one is. Taken is the order of creation: the first eviction of the workload gets the
-//! first pod that was made since, the second the second, and so on.
-//! A pod that another request has already is left out. Whichever way round two of them are, each has one of its own.
+//! A StatefulSet gives the new pod the same name, a DaemonSet the same node. Of the others nothing
+//! in the API says so: a ReplicaSet makes a pod because one is missing, not because that one is.
+//! Taken is the order of creation: the first eviction of the workload gets the first pod that was
+//! made since, the second the second, and so on. A pod that another request has already is left
+//! out. Whichever way round two of them are, each has one of its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,7 +51,8 @@ pub(super) fn of<'a>(
         KnownBy::Node => pods::node(pod) == Some(replacement.node_name.as_str()),
         KnownBy::Order => false,
     });
-    // the API dates pods by its own clock, so only those that nothing else tells are asked for their age
+    // the API dates pods by its own clock, so only those that nothing else tells are asked for
+    // their age
     let of_order = |pod: &&&Arc<Pod>| known_by(pod) == KnownBy::Order && created(pod) >= since;
     let mut others: Vec<_> = new.iter().filter(of_order).collect();
     others.sort_by_key(|pod| (created(pod), pod.metadata.name.clone()));

@@ -1,5 +1,5 @@
-//! Evicted pods in whose place no other one comes: their workload was scaled down, is over, or was deleted since. Who goes on waiting for one
-//! keeps its place in the budgets until its deadline.
+//! Evicted pods in whose place no other one comes: their workload was scaled down, is over, or was
+//! deleted since. Who goes on waiting for one keeps its place in the budgets until its deadline.
 
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
 

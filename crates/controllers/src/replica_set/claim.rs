@@ -1,7 +1,8 @@
-//! Adoption and release of objects by their labels, the same for pods of a ReplicaSet and ReplicaSets of a Deployment.
+//! Adoption and release of objects by their labels, the same for pods of a ReplicaSet and
+//! ReplicaSets of a Deployment.
 //!
-//! The patch names the UID and the resourceVersion it was decided on: an object that changed meanwhile is looked at again
-//! instead of being taken from somebody.
+//! The patch names the UID and the resourceVersion it was decided on: an object that changed
+//! meanwhile is looked at again instead of being taken from somebody.
 
 use std::sync::Arc;
 
@@ -44,14 +45,15 @@ pub(crate) fn claim(kind: Kind, owner: &ObjectMeta, object: &Object, is_selected
     }
 }
 
-/// True for a pod that has ended where pods are only counted (upstream, `FilterActivePods`). Whoever gives his pods names or places, or
-/// counts how they ended, takes them as well.
+/// True for a pod that has ended where pods are only counted (upstream, `FilterActivePods`).
+/// Whoever gives his pods names or places, or counts how they ended, takes them as well.
 fn is_of_no_use(kind: Kind, object: &Object) -> bool {
     matches!(kind, Kind::ReplicaSet | Kind::ReplicationController)
         && matches!(object, Object::Pod(pod) if crate::pods::is_finished(pod))
 }
 
-/// Claims the pods that should be the owner's and lets go those that should not; the result is what is its own now.
+/// Claims the pods that should be the owner's and lets go those that should not; the result is what
+/// is its own now.
 pub(crate) fn claim_pods<'a>(
     view: &'a View,
     kind: Kind,

@@ -33,7 +33,8 @@ impl<'a, F: Fn(&Labels) -> bool> Shared<'a, F> {
     }
 }
 
-/// Claims the pods that should be the ReplicaSet's and lets go those that should not; the result is what is its own now.
+/// Claims the pods that should be the ReplicaSet's and lets go those that should not; the result is
+/// what is its own now.
 pub(super) fn claim<'a>(
     view: &'a View,
     kind: Kind,

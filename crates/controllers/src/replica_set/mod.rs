@@ -1,10 +1,10 @@
-//! The ReplicaSet controller: so many pods of one template, no more and no fewer. A ReplicationController is the same by another
-//! name (`replicas`).
+//! The ReplicaSet controller: so many pods of one template, no more and no fewer. A
+//! ReplicationController is the same by another name (`replicas`).
 //!
-//! Source of behaviour: the API reference of apps/v1 ReplicaSet and upstream's controller. A pod is claimed when nobody
-//! manages it and the selector matches, and let go when the selector matches no more. Missing pods are created in batches
-//! of 1, 2, 4, … so that a template that can never be created (a quota, a webhook) costs one refused request and not five
-//! hundred.
+//! Source of behaviour: the API reference of apps/v1 ReplicaSet and upstream's controller. A pod is
+//! claimed when nobody manages it and the selector matches, and let go when the selector matches no
+//! more. Missing pods are created in batches of 1, 2, 4, … so that a template that can never be
+//! created (a quota, a webhook) costs one refused request and not five hundred.
 
 mod claim;
 mod members;
@@ -41,7 +41,8 @@ const FAILED_DELETE: &str = "FailedDelete";
 /// The ReplicaSets and ReplicationControllers that a change concerns.
 pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     match change.id.kind {
-        // Pods rank by the other ReplicaSets of the same owner only when they are deleted: no need to look then.
+        // Pods rank by the other ReplicaSets of the same owner only when they are deleted: no need
+        // to look then.
         Kind::ReplicaSet | Kind::ReplicationController => keys.extend(key_of(&change.id)),
         Kind::Pod if change.of_pod().is_some_and(count_alike) => {}
         Kind::Pod => {
@@ -58,8 +59,9 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
-/// True when nothing changed that is looked at here: whose the pod is, and whether it counts, is ready, is going. A pod is written
-/// several times before it is ready, and with a thousand of them nobody should count them all for each of these writes.
+/// True when nothing changed that is looked at here: whose the pod is, and whether it counts, is
+/// ready, is going. A pod is written several times before it is ready, and with a thousand of them
+/// nobody should count them all for each of these writes.
 pub(crate) fn count_alike((before, after): (&Pod, &Pod)) -> bool {
     before.metadata.uid == after.metadata.uid
         && before.metadata.labels == after.metadata.labels

@@ -1,9 +1,10 @@
 //! Which pods go first when there are too many.
 //!
-//! Source: upstream's `ActivePodsWithRanks`. The first rule that tells two pods apart decides: not bound to a node before
-//! bound; Pending before Unknown before Running; not ready before ready; lower `controller.kubernetes.io/pod-deletion-cost`
-//! first; on the node with more pods of the same owner first; ready for a shorter time first; more restarts first; younger
-//! first. Times are compared by magnitude (`LogarithmicScaleDown`), so that a second's difference does not decide.
+//! Source: upstream's `ActivePodsWithRanks`. The first rule that tells two pods apart decides: not
+//! bound to a node before bound; Pending before Unknown before Running; not ready before ready;
+//! lower `controller.kubernetes.io/pod-deletion-cost` first; on the node with more pods of the same
+//! owner first; ready for a shorter time first; more restarts first; younger first. Times are
+//! compared by magnitude (`LogarithmicScaleDown`), so that a second's difference does not decide.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! A ReplicationController read as a ReplicaSet: the same but for its names, as upstream has it (`ReplicationManager`).
+//! A ReplicationController read as a ReplicaSet: the same but for its names, as upstream has it
+//! (`ReplicationManager`).
 
 use std::sync::Arc;
 

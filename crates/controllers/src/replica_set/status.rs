@@ -13,8 +13,9 @@ use crate::{Plan, View, Write};
 /// The condition that says a pod could not be created or deleted.
 pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// Adds the write of the status if it changed. Not while pods are being created or deleted: their answers bring us here
-/// again. But when such writes were refused or are held back, the status goes first, so that it tells why even if they are again.
+/// Adds the write of the status if it changed. Not while pods are being created or deleted: their
+/// answers bring us here again. But when such writes were refused or are held back, the status goes
+/// first, so that it tells why even if they are again.
 pub(super) fn update(
     view: &View,
     set: &Replicas,

@@ -1,8 +1,10 @@
-//! The history of a workload's template as ControllerRevisions, which `kubectl rollout history` and `rollout undo` read.
+//! The history of a workload's template as ControllerRevisions, which `kubectl rollout history` and
+//! `rollout undo` read.
 //!
-//! Source: upstream's `pkg/controller/history`. A revision holds a strategic merge patch that replaces the template. The one
-//! that the workload has now is the newest: a template that was there before gets a new number instead of a second revision.
-//! What is to be written comes back as a write; the answer brings the next look.
+//! Source: upstream's `pkg/controller/history`. A revision holds a strategic merge patch that
+//! replaces the template. The one that the workload has now is the newest: a template that was
+//! there before gets a new number instead of a second revision. What is to be written comes back as
+//! a write; the answer brings the next look.
 
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ use crate::plan::{Propagation, Step, Write};
 use crate::replica_set::{Claim, claim, claim_pods};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners};
 
-/// The label of a StatefulSet's revision that holds its hash; pods are marked with the revision's name.
+/// The label of a StatefulSet's revision that holds its hash; pods are marked with the revision's
+/// name.
 const HASH: &str = "controller.kubernetes.io/hash";
 /// Bytes of the workload's name that go into a revision's name, which has its hash behind it.
 const NAME_BYTES_MAX: usize = 223;
@@ -56,8 +59,9 @@ pub(crate) struct Holdings<'a> {
     pub(crate) present: Arc<ControllerRevision>,
 }
 
-/// Adopts and releases pods and revisions, and records the template. None while that is still to be written: what is being
-/// adopted or let go counts first. Nor for a workload that is being deleted, whose end as a whole is the collector's.
+/// Adopts and releases pods and revisions, and records the template. None while that is still to be
+/// written: what is being adopted or let go counts first. Nor for a workload that is being deleted,
+/// whose end as a whole is the collector's.
 pub(crate) fn holdings<'a>(
     view: &'a View,
     of: Workload<'a>,

@@ -1,4 +1,5 @@
-//! Node affinity: what the scheduler makes of it. The selector and the required part must match, the preferred part counts for a node.
+//! Node affinity: what the scheduler makes of it. The selector and the required part must match,
+//! the preferred part counts for a node.
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PreferredSchedulingTerm};
 use rekindle_types::held::Pod;
@@ -14,7 +15,8 @@ pub(super) fn preferred(pod: &Pod) -> &[PreferredSchedulingTerm] {
         .unwrap_or_default()
 }
 
-/// The sum of the weights of the preferred terms that match the node. An empty term matches nothing here, too.
+/// The sum of the weights of the preferred terms that match the node. An empty term matches nothing
+/// here, too.
 pub(super) fn preference(preferred: &[PreferredSchedulingTerm], node: &Node) -> i64 {
     let matching = preferred.iter().filter(|term| term_matches(&term.preference, node));
     matching.map(|term| i64::from(term.weight)).sum()

@@ -1,4 +1,5 @@
-//! What a pod's claims say about where it may go. Reasons are worded as upstream's volume plugins word them.
+//! What a pod's claims say about where it may go. Reasons are worded as upstream's volume plugins
+//! word them.
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ use super::refusal::{Cure, Refusal};
 use super::{affinity, taints};
 use crate::cluster::{NodeState, Requests};
 
-/// Taints are not named, so that nodes with different ones are counted together (upstream since 1.34).
+/// Taints are not named, so that nodes with different ones are counted together (upstream since
+/// 1.34).
 const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 
 /// Why the pod may not go to the node, whatever else is there.
@@ -56,7 +57,8 @@ const fn is_short(wanted: i128, has: i128, taken: i128) -> bool {
     wanted > 0 && wanted > has - taken
 }
 
-/// Every resource that is short. One of which the node has too little for the pod alone is short whatever ends there.
+/// Every resource that is short. One of which the node has too little for the pod alone is short
+/// whatever ends there.
 fn explain_shortages(requests: &Requests, allocatable: &Requests, used: &Requests) -> Refusal {
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     let mut cure = Cure::PodsEnd;
@@ -84,13 +86,14 @@ fn explain_shortages(requests: &Requests, allocatable: &Requests, used: &Request
     Refusal::for_all(reasons, cure)
 }
 
-/// What a node has and has free is within 64 bits, where division is quick; of what is asked for beyond that, that it is too much is enough.
+/// What a node has and has free is within 64 bits, where division is quick; of what is asked for
+/// beyond that, that it is too much is enough.
 fn in_64_bits(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// How much of CPU and memory stays free, 0..=200: upstream's LeastAllocated, for which a container that asks for nothing counts
-/// with a little. On equal terms fewer pods.
+/// How much of CPU and memory stays free, 0..=200: upstream's LeastAllocated, for which a container
+/// that asks for nothing counts with a little. On equal terms fewer pods.
 pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
     let (has, used) = (state.allocatable(), state.used());
     let share = |has: i128, taken: i128, wanted: i128| {
@@ -103,8 +106,9 @@ pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
     resources * 1000 + share(has.pods, used.pods, requests.pods)
 }
 
-/// How much more even the use of CPU and memory gets by the pod, 0..=100, by what is really asked for; 0 for all nodes when it asks for neither
-/// [kube-scheduler, NodeResourcesBalancedAllocation, since 1.36 by the difference that the pod makes].
+/// How much more even the use of CPU and memory gets by the pod, 0..=100, by what is really asked
+/// for; 0 for all nodes when it asks for neither [kube-scheduler, NodeResourcesBalancedAllocation,
+/// since 1.36 by the difference that the pod makes].
 pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
     let (wanted, has, used) = (requests, state.allocatable(), state.used());
     if wanted.cpu_millis == 0 && wanted.memory_bytes == 0 {
@@ -118,7 +122,8 @@ pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
     (SCORE_MAX + (SCORE_MAX / 2 + after - before)) / 2
 }
 
-/// 100 when as much of the CPU is used as of the memory, less the further they are apart. What the node has none of does not count.
+/// 100 when as much of the CPU is used as of the memory, less the further they are apart. What the
+/// node has none of does not count.
 #[expect(clippy::cast_possible_truncation, reason = "0..=100 by construction")]
 #[expect(
     clippy::cast_precision_loss,

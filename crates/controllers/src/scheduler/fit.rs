@@ -1,5 +1,5 @@
-//! Whether a pod fits a node: what the pod asks, looked up once, and then asked of node after node. As upstream: of several
-//! plugins that refuse a node the first one speaks.
+//! Whether a pod fits a node: what the pod asks, looked up once, and then asked of node after node.
+//! As upstream: of several plugins that refuse a node the first one speaks.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -45,8 +45,9 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// The node as it will be when those have come that are expected there, or what keeps the pod from it. Room that is kept or made for
-    /// others of its priority or a higher one is not its own.
+    /// The node as it will be when those have come that are expected there, or what keeps the pod
+    /// from it. Room that is kept or made for others of its priority or a higher one is not its
+    /// own.
     pub(super) fn with_nominated(
         &self,
         Host { name, node, state, .. }: Host<'a>,

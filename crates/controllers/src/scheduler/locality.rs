@@ -12,8 +12,8 @@ const COUNTS_FROM_BYTES: i64 = 23 << 20;
 /// An image counts up to this size.
 const COUNTS_TO_BYTES: i64 = 1000 << 20;
 
-/// 0..=100 for each candidate, or nothing when all have the same. An image that is on few of all nodes counts less, so that not every
-/// pod goes to the one node that has it.
+/// 0..=100 for each candidate, or nothing when all have the same. An image that is on few of all
+/// nodes counts less, so that not every pod goes to the one node that has it.
 pub(super) fn scores(
     cluster: &Cluster,
     pod: &Pod,

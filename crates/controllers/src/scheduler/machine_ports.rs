@@ -7,8 +7,8 @@ use super::those_ahead;
 use crate::cluster::{NodeState, Ports, Shift};
 use crate::{View, pods};
 
-/// True when one of the pod's ports is taken on another node of the same machine, or kept there for a pod that this one does not
-/// get ahead of.
+/// True when one of the pod's ports is taken on another node of the same machine, or kept there for
+/// a pod that this one does not get ahead of.
 pub(super) fn are_taken_beside(view: &View, pod: &Pod, ports: &Ports<'_>, node: &Node) -> bool {
     if ports.is_empty() {
         return false;

@@ -1,9 +1,10 @@
 //! The scheduler: finds a node for each pod that has none.
 //!
-//! A pod is looked at when it appears, and again when something changed that may let it fit: a node came, changed or is
-//! less loaded. Pods that are looked at together go by their priority, the longest waiting first. Nothing is polled. Of the nodes that fit
-//! (of more than a hundred, of a part of them: `sample`), the one with the best score is taken (`scores`), then the first by name. Where none does, pods of lower priority may have to go
-//! (`preemption`).
+//! A pod is looked at when it appears, and again when something changed that may let it fit: a node
+//! came, changed or is less loaded. Pods that are looked at together go by their priority, the
+//! longest waiting first. Nothing is polled. Of the nodes that fit (of more than a hundred, of a
+//! part of them: `sample`), the one with the best score is taken (`scores`), then the first by
+//! name. Where none does, pods of lower priority may have to go (`preemption`).
 
 mod affinity;
 mod candidate;
@@ -60,8 +61,9 @@ pub(crate) fn is_waiting(pod: &Pod) -> bool {
         && spec.scheduling_gates.is_empty()
 }
 
-/// Where a waiting pod stands in the queue: those that do not back off, then the higher priority first, then the older pod
-/// (upstream's PrioritySort). A driver looks at what is due at the same time in this order.
+/// Where a waiting pod stands in the queue: those that do not back off, then the higher priority
+/// first, then the older pod (upstream's PrioritySort). A driver looks at what is due at the same
+/// time in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn(Standing, Reverse<i32>, Tick);
 
@@ -77,7 +79,8 @@ fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
 }
 
-/// The pods that are to come to the node and that this one does not get ahead of: room is made for them.
+/// The pods that are to come to the node and that this one does not get ahead of: room is made for
+/// them.
 fn those_ahead<'a>(view: &'a View, pod: &'a Pod, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
     let (own, uid) = (priority(pod), pod.metadata.uid.as_deref());
     let others = view.nominated_to(node);
@@ -127,7 +130,8 @@ impl<'v> Nowhere<'v> {
     }
 }
 
-/// The node for a pod: of those that it does not keep away from the best, else of the others the one that it would come back to first.
+/// The node for a pod: of those that it does not keep away from the best, else of the others the
+/// one that it would come back to first.
 fn place<'v>(
     view: &'v View,
     pod: &Pod,
@@ -150,7 +154,8 @@ fn place<'v>(
     node.ok_or_else(|| Box::new(Nowhere { open, lifted: None }))
 }
 
-/// Says why the pod fits nowhere, and has others end for it where that helps: first where it does not keep away from.
+/// Says why the pod fits nowhere, and has others end for it where that helps: first where it does
+/// not keep away from.
 fn preempt(
     view: &View,
     pod: &Arc<Pod>,
@@ -292,8 +297,8 @@ fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
     plan.then_all(vec![Step { write, report: Some(Report { success: vec![success], failure }) }]);
 }
 
-/// Has the pod's volumes made for a node. The pod is bound when they are there; its room is kept for it until then, as its volumes cannot
-/// follow it elsewhere.
+/// Has the pod's volumes made for a node. The pod is bound when they are there; its room is kept
+/// for it until then, as its volumes cannot follow it elsewhere.
 fn make_volumes(pod: &Pod, node: &Node, claims: &Claims<'_>, plan: &mut Plan) {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     if pods::nominated_node(pod) != Some(name) {
@@ -327,7 +332,8 @@ impl<'a> Nomination<'a> {
     }
 }
 
-/// Says so in an event and in condition PodScheduled, each only when it is news, and notes where room is made.
+/// Says so in an event and in condition PodScheduled, each only when it is news, and notes where
+/// room is made.
 fn refuse(pod: &Arc<Pod>, message: &str, nomination: Nomination<'_>, now: Tick, plan: &mut Plan) {
     let about = Object::Pod(pod.clone());
     plan.notes.push(Note::new(&about, Severity::Warning, event::FAILED_SCHEDULING, message, NAME));

@@ -1,8 +1,10 @@
-//! Affinity between pods: a pod near others, or away from them, where "near" is an equal value of a label of the node.
+//! Affinity between pods: a pod near others, or away from them, where "near" is an equal value of a
+//! label of the node.
 //!
-//! Anti-affinity holds both ways: a pod that is there keeps away one that comes, and the other way round. Affinity that
-//! prefers counts both ways, too, and so does required affinity of a pod that is there, with weight 1 [kube-scheduler,
-//! InterPodAffinity]. `matchLabelKeys` and `mismatchLabelKeys` are part of the selectors already: the API puts them there.
+//! Anti-affinity holds both ways: a pod that is there keeps away one that comes, and the other way
+//! round. Affinity that prefers counts both ways, too, and so does required affinity of a pod that
+//! is there, with weight 1 [kube-scheduler, InterPodAffinity]. `matchLabelKeys` and
+//! `mismatchLabelKeys` are part of the selectors already: the API puts them there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +18,8 @@ use super::refusal::Refusal;
 use crate::cluster::Shift;
 use crate::{NamespacedName, View, pods};
 
-/// What the required affinity of a pod that is there counts for one that comes (upstream's hardPodAffinityWeight).
+/// What the required affinity of a pod that is there counts for one that comes (upstream's
+/// hardPodAffinityWeight).
 const REQUIRED_WEIGHT: i64 = 1;
 
 /// A count for each pair of a node label's key and value.
@@ -59,7 +62,8 @@ fn namespace_of(pod: &Pod) -> &str {
 }
 
 impl<'a> Neighbours<'a> {
-    /// Looks at the pods that matter: those with affinity of their own, and, if this one has, all that it may mean.
+    /// Looks at the pods that matter: those with affinity of their own, and, if this one has, all
+    /// that it may mean.
     pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
         let (wanted, _) = affinity(pods::affinity(pod));
         let (shunned, _) = anti_affinity(pods::affinity(pod));
@@ -186,8 +190,8 @@ impl<'a> Neighbours<'a> {
         namespaces
     }
 
-    /// Why the pods that are there keep this one from the node, in the order in which upstream asks. That nobody is near whom
-    /// the pod wants does not change when pods end.
+    /// Why the pods that are there keep this one from the node, in the order in which upstream
+    /// asks. That nobody is near whom the pod wants does not change when pods end.
     pub(super) fn reason_against(&self, node: &Node) -> Option<Refusal> {
         if self.wanted.is_empty() && self.shunned.is_empty() && self.shunning.is_empty() {
             return None;
@@ -219,7 +223,8 @@ impl<'a> Neighbours<'a> {
         !self.preferences.is_empty()
     }
 
-    /// What the preferences of both sides come to on the node; more is better, and it may be negative.
+    /// What the preferences of both sides come to on the node; more is better, and it may be
+    /// negative.
     pub(super) fn preference(&self, node: &Node) -> i64 {
         let here =
             self.preferences.iter().filter(|((key, value), _)| label(node, key) == Some(value));
@@ -301,8 +306,8 @@ fn anti_affinity(terms: Option<&Affinity>) -> (&[PodAffinityTerm], &[WeightedPod
     )
 }
 
-/// True when a term of an owner in this namespace means the other pod. A term without a selector means none; one without
-/// namespaces means the owner's (API reference).
+/// True when a term of an owner in this namespace means the other pod. A term without a selector
+/// means none; one without namespaces means the owner's (API reference).
 fn means(view: &View, term: &PodAffinityTerm, owner_namespace: &str, other: Seen<'_>) -> bool {
     let selects = |selector| labels::matches(selector, other.labels);
     term.label_selector.as_ref().is_some_and(selects)

@@ -7,9 +7,10 @@
 //!             ▲                                                             │
 //!             └── nothing is ahead, or 1, 2, 4, 8, 10 s are over ─ backing off ◄── something that may help, too soon
 //! ```
-//! A pod that backs off goes behind those that do not. Upstream takes it as soon as nothing else is due (KEP-5142), and so it is
-//! here, unless there is a crowd: then its time must be over. Source: kube-scheduler's queue (podInitialBackoffSeconds,
-//! podMaxBackoffSeconds, podMaxInUnschedulablePodsDuration).
+//! A pod that backs off goes behind those that do not. Upstream takes it as soon as nothing else is
+//! due (KEP-5142), and so it is here, unless there is a crowd: then its time must be over. Source:
+//! kube-scheduler's queue (podInitialBackoffSeconds, podMaxBackoffSeconds,
+//! podMaxInUnschedulablePodsDuration).
 
 use rekindle_types::{Tick, TickDuration};
 

@@ -1,4 +1,5 @@
-//! Why a node is not taken, in upstream's words, and whether it would help if some of its pods ended.
+//! Why a node is not taken, in upstream's words, and whether it would help if some of its pods
+//! ended.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -73,7 +74,8 @@ impl Refusals {
         self.nodes
     }
 
-    /// `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`, as upstream words and orders it.
+    /// `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`, as upstream
+    /// words and orders it.
     pub(super) fn explain(&self) -> String {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();

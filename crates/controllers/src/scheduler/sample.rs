@@ -1,9 +1,11 @@
-//! How many nodes are looked at: as upstream's default profile does it, not all of many [percentageOfNodesToScore unset].
+//! How many nodes are looked at: as upstream's default profile does it, not all of many
+//! [percentageOfNodesToScore unset].
 //!
-//! Among a hundred nodes the best of all that fit is taken. Of more, the best of so many that fit: half of all, less one in a
-//! hundred for each 125 nodes, and 5 % at least. Upstream goes on where it stopped for the pod before, and takes its nodes from
-//! zones in turn. A pure function knows neither; here each pod begins with a part of the nodes that its UID chooses, a little more
-//! than will do if all of them fit, from everywhere among their names, and so from all zones.
+//! Among a hundred nodes the best of all that fit is taken. Of more, the best of so many that fit:
+//! half of all, less one in a hundred for each 125 nodes, and 5 % at least. Upstream goes on where
+//! it stopped for the pod before, and takes its nodes from zones in turn. A pure function knows
+//! neither; here each pod begins with a part of the nodes that its UID chooses, a little more than
+//! will do if all of them fit, from everywhere among their names, and so from all zones.
 
 use rekindle_types::held::Pod;
 

@@ -1,9 +1,10 @@
-//! Which of the nodes that can take a pod it had best go to: upstream's default weights and normalisation, over the nodes
-//! that fit.
+//! Which of the nodes that can take a pod it had best go to: upstream's default weights and
+//! normalisation, over the nodes that fit.
 //!
-//! Free resources, their balance and images count once; preferred node affinity, affinity between pods and spreading twice; taints that the pod had
-//! better avoid three times; each on a scale of 0..=100 [kube-scheduler, default plugins]. A plugin that has nothing to say of the pod
-//! is not asked about each node. The first node by name wins among equals.
+//! Free resources, their balance and images count once; preferred node affinity, affinity between
+//! pods and spreading twice; taints that the pod had better avoid three times; each on a scale of
+//! 0..=100 [kube-scheduler, default plugins]. A plugin that has nothing to say of the pod is not
+//! asked about each node. The first node by name wins among equals.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use super::fit::Fit;
 use super::{affinity, locality, spread, taints};
 use crate::View;
 
-/// Points of `filter::free_share` for one point of a score of weight 1: CPU and memory are added up there, not averaged,
-/// and multiplied by 1000.
+/// Points of `filter::free_share` for one point of a score of weight 1: CPU and memory are added up
+/// there, not averaged, and multiplied by 1000.
 const FREE_SHARE_PER_POINT: i64 = 2 * 1000;
 /// Upstream's weight of NodeAffinity.
 const AFFINITY_WEIGHT: i64 = 2;
@@ -68,7 +69,8 @@ fn liked(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     (!preferred.is_empty()).then(|| of_greatest(liked.collect()))
 }
 
-/// What the pods that are there and this one think of each other; nothing when none of them prefers anything.
+/// What the pods that are there and this one think of each other; nothing when none of them prefers
+/// anything.
 fn near(fit: &Fit<'_>, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     let near = candidates.iter().map(|candidate| fit.neighbours.preference(candidate.host.node));
     fit.neighbours.have_preferences().then(|| of_range(near.collect()))

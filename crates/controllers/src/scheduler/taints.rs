@@ -9,8 +9,8 @@ use rekindle_types::taints::{
 
 use crate::cluster::Requests;
 
-/// The first taint of the node that the pod does not tolerate. A pod that asks for something, or is limited in it, copes with want
-/// of memory [documentation, "Taint Nodes by Condition"].
+/// The first taint of the node that the pod does not tolerate. A pod that asks for something, or is
+/// limited in it, copes with want of memory [documentation, "Taint Nodes by Condition"].
 pub(super) fn first_untolerated<'a>(pod: &Pod, node: &'a Node) -> Option<&'a Taint> {
     of_node(node)
         .iter()

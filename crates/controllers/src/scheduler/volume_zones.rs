@@ -1,5 +1,5 @@
-//! Zones and regions of volumes: a volume that is labelled with some is used from nodes of one of them [kube-scheduler,
-//! VolumeZone].
+//! Zones and regions of volumes: a volume that is labelled with some is used from nodes of one of
+//! them [kube-scheduler, VolumeZone].
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 

@@ -1,4 +1,5 @@
-//! Which waiting pods a change may help: only those are looked at again (upstream's queueing hints).
+//! Which waiting pods a change may help: only those are looked at again (upstream's queueing
+//! hints).
 //!
 //! ```text
 //!   what happens                       who is helped
@@ -97,7 +98,8 @@ fn affected_by_node(
     }
 }
 
-/// A bound pod changed or went, or is not bound after all; or one lost the node where room was made for it.
+/// A bound pod changed or went, or is not bound after all; or one lost the node where room was made
+/// for it.
 fn affected_by_leaving(
     view: &View,
     change: &Change,
@@ -128,7 +130,8 @@ fn affected_by_leaving(
     }
 }
 
-/// The node where room was kept for a pod and is not any more: it has another nomination or none, went elsewhere, or is gone.
+/// The node where room was kept for a pod and is not any more: it has another nomination or none,
+/// went elsewhere, or is gone.
 fn lost_nomination(change: &Change) -> Option<&str> {
     let Some(Object::Pod(before)) = &change.before else { return None };
     if pods::node(before).is_some() || !pods::is_active(before) {
@@ -144,7 +147,8 @@ fn lost_nomination(change: &Change) -> Option<&str> {
     (!keeps).then_some(kept)
 }
 
-/// A pod is not to be on its node any more: wakes those that are helped by its room there, and by its ports on the whole machine.
+/// A pod is not to be on its node any more: wakes those that are helped by its room there, and by
+/// its ports on the whole machine.
 fn wake_for_going(view: &View, pod: &Pod, node: &str, keys: &mut BTreeSet<Key>) {
     wake_for_room(view, node, keys);
     if let Some(host) = view.cluster().node(node)
@@ -154,13 +158,15 @@ fn wake_for_going(view: &View, pod: &Pod, node: &str, keys: &mut BTreeSet<Key>) 
     }
 }
 
-/// Wakes the pods that the node may take now, or where it may help that some of its pods end, and those for which they end already.
+/// Wakes the pods that the node may take now, or where it may help that some of its pods end, and
+/// those for which they end already.
 fn wake_for_room(view: &View, node: &str, keys: &mut BTreeSet<Key>) {
     keys.extend(helped_among(view.unscheduled(), view, node));
     keys.extend(with_room_in_the_making(view, node));
 }
 
-/// Wakes the pods with ports that the other nodes of the machine may take now that this one has fewer ports.
+/// Wakes the pods with ports that the other nodes of the machine may take now that this one has
+/// fewer ports.
 fn wake_beside(view: &View, node: &Node, keys: &mut BTreeSet<Key>) {
     let with_ports = || view.unscheduled().filter(|pod| !Ports::of(pod).is_empty());
     for (name, _) in view.cluster().beside(node) {
@@ -168,8 +174,8 @@ fn wake_beside(view: &View, node: &Node, keys: &mut BTreeSet<Key>) {
     }
 }
 
-/// The pods that wait until others have ended on this node. Should it not take them after all, they look for another one: as long as
-/// pods ended for them they did not.
+/// The pods that wait until others have ended on this node. Should it not take them after all, they
+/// look for another one: as long as pods ended for them they did not.
 fn with_room_in_the_making<'a>(view: &'a View, node: &'a str) -> impl Iterator<Item = Key> + 'a {
     let nominated = view.nominated_to(node).filter(|pod| is_waiting(pod));
     nominated.map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
@@ -187,7 +193,8 @@ fn kept_away_from<'a>(view: &'a View, node: &'a str) -> impl Iterator<Item = Key
     refused(view, move |waiting| opinions.iter().any(|opinion| opinion.means(view, waiting)))
 }
 
-/// The pods of this namespace that some others keep away, or do not any more, because of its labels.
+/// The pods of this namespace that some others keep away, or do not any more, because of its
+/// labels.
 fn meant_by_namespace<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = Key> + 'a {
     let opinions: Vec<_> = neighbours::anti_affinities_by_namespace(view).collect();
     refused(view, move |waiting| {
@@ -206,7 +213,8 @@ fn refused<'a>(
     names.filter(|name| view.attempts().requests_of(name).is_some()).map(Key::Schedule)
 }
 
-/// Those of the pods that the node may take now. One that was not looked at yet is looked at anyhow.
+/// Those of the pods that the node may take now. One that was not looked at yet is looked at
+/// anyhow.
 fn helped_among<'a>(
     pods: impl Iterator<Item = &'a Arc<Pod>> + 'a,
     view: &'a View,
@@ -254,8 +262,9 @@ fn waiting_for_volumes(view: &View) -> impl Iterator<Item = Key> {
         .map(|pod| Key::Schedule(NamespacedName::of(&pod.metadata)))
 }
 
-/// The pods without a node whose place depends on other pods. One that was not looked at yet will be, or waits for its volumes: that
-/// is asked first, as it is nearly all of them when many pods come at once, and each that is placed comes by here.
+/// The pods without a node whose place depends on other pods. One that was not looked at yet will
+/// be, or waits for its volumes: that is asked first, as it is nearly all of them when many pods
+/// come at once, and each that is placed comes by here.
 fn waiting_for_pods(view: &View) -> impl Iterator<Item = Key> {
     view.looking_around()
         .filter(|name| view.attempts().requests_of(name).is_some())
@@ -263,7 +272,8 @@ fn waiting_for_pods(view: &View) -> impl Iterator<Item = Key> {
         .map(|name| Key::Schedule(name.clone()))
 }
 
-/// True when those who look at other pods see another one now: it got a node, other labels, or began to terminate.
+/// True when those who look at other pods see another one now: it got a node, other labels, or
+/// began to terminate.
 fn is_news_to_others(before: &Pod, after: Option<&Object>) -> bool {
     let Some(Object::Pod(after)) = after else { return false };
     pods::node(after).is_some()
@@ -272,7 +282,8 @@ fn is_news_to_others(before: &Pod, after: Option<&Object>) -> bool {
             || pods::is_terminating(before) != pods::is_terminating(after))
 }
 
-/// True when nothing differs that the pod is placed by: what it asks for, and what others make of its labels.
+/// True when nothing differs that the pod is placed by: what it asks for, and what others make of
+/// its labels.
 fn looks_the_same(a: &Pod, b: &Pod) -> bool {
     a.node_name == b.node_name && a.has_spec_of(b) && a.metadata.labels == b.metadata.labels
 }
@@ -282,13 +293,15 @@ fn asks_for_something_else(view: &View, before: &Pod, after: &Pod) -> bool {
     view.unscheduled().next().is_some() && Requests::of(before) != Requests::of(after)
 }
 
-/// True when ports that the node had may be had by those beside it: it is not heard of any more, or is another machine's.
+/// True when ports that the node had may be had by those beside it: it is not heard of any more, or
+/// is another machine's.
 fn gives_ports_back(before: &Node, after: &Node) -> bool {
     (cluster::is_silent(after) && !cluster::is_silent(before))
         || !cluster::addresses(before).eq(cluster::addresses(after))
 }
 
-/// True when nothing differs that the scheduler looks at: a heartbeat must not wake every waiting pod.
+/// True when nothing differs that the scheduler looks at: a heartbeat must not wake every waiting
+/// pod.
 fn looks_alike(a: &Node, b: &Node) -> bool {
     a.spec == b.spec
         && a.metadata.labels == b.metadata.labels

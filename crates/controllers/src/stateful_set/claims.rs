@@ -1,7 +1,9 @@
-//! The claims of a StatefulSet's pods: made before the pod, kept when it goes, and given back as the retention policy says.
+//! The claims of a StatefulSet's pods: made before the pod, kept when it goes, and given back as
+//! the retention policy says.
 //!
-//! Whose end is the end of a claim is told by an owner reference, which the garbage collector follows: to the set, when claims
-//! go with it; to the pod, when the pod is being scaled away and its claims go with it.
+//! Whose end is the end of a claim is told by an owner reference, which the garbage collector
+//! follows: to the set, when claims go with it; to the pod, when the pod is being scaled away and
+//! its claims go with it.
 
 use std::sync::Arc;
 

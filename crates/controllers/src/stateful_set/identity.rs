@@ -1,4 +1,5 @@
-//! What a pod of a StatefulSet is known by: its ordinal, and the names and labels that follow from it.
+//! What a pod of a StatefulSet is known by: its ordinal, and the names and labels that follow from
+//! it.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! The pods of a StatefulSet as one look finds them. What is asked of them more than once is asked of each pod only once: a thousand of
-//! them are more than a processor keeps at hand.
+//! The pods of a StatefulSet as one look finds them. What is asked of them more than once is asked
+//! of each pod only once: a thousand of them are more than a processor keeps at hand.
 
 use std::sync::Arc;
 

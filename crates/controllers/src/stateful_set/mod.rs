@@ -1,18 +1,20 @@
 //! The StatefulSet controller: pods with a number each, a name and claims that stay theirs.
 //!
-//! Source of behaviour: the API reference of apps/v1 StatefulSet, the documentation of StatefulSets and upstream's controller.
+//! Source of behaviour: the API reference of apps/v1 StatefulSet, the documentation of StatefulSets
+//! and upstream's controller.
 //!
 //! ```text
 //!   reconcile ─► claim pods and revisions ─► record the template's revision ─► walk up the ordinals: make, mend, wait
 //!             ─► walk down what is beyond them: delete ─► rolling update: delete what is of another revision ─► status
 //! ```
 //!
-//! Under `OrderedReady` a walk ends at the first pod that is not available; under `Parallel` it goes on. A pod's name follows
-//! from its ordinal, so that the server refuses a second pod of one ordinal whatever this view shows.
+//! Under `OrderedReady` a walk ends at the first pod that is not available; under `Parallel` it
+//! goes on. A pod's name follows from its ordinal, so that the server refuses a second pod of one
+//! ordinal whatever this view shows.
 //!
-//! Beyond upstream, in one point: a pod that is not ready and is of a revision that is neither the current nor the new one is
-//! replaced although it blocks. Upstream waits for it for ever, after a broken template was taken back (its documentation calls
-//! it "forced rollback", by hand).
+//! Beyond upstream, in one point: a pod that is not ready and is of a revision that is neither the
+//! current nor the new one is replaced although it blocks. Upstream waits for it for ever, after a
+//! broken template was taken back (its documentation calls it "forced rollback", by hand).
 
 mod claims;
 mod deeds;

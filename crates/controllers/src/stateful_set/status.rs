@@ -10,7 +10,8 @@ use crate::plan::Write;
 use crate::pods::Availability;
 use crate::{Object, Plan, View, revisions};
 
-/// The status as the pods are. As upstream, one that is being deleted is ready as long as it is, but of no revision any more.
+/// The status as the pods are. As upstream, one that is being deleted is ready as long as it is,
+/// but of no revision any more.
 pub(super) fn count(
     set: &StatefulSet,
     members: &[Member<'_>],
@@ -57,9 +58,9 @@ pub(super) fn count(
     }
 }
 
-/// Adds the write of the status if it changed: before all else when the revisions changed, for what is current must be known
-/// when the template changes again, and when writes were refused or are held back; else not while pods are being made or deleted, whose answers
-/// bring us here again.
+/// Adds the write of the status if it changed: before all else when the revisions changed, for what
+/// is current must be known when the template changes again, and when writes were refused or are
+/// held back; else not while pods are being made or deleted, whose answers bring us here again.
 pub(super) fn update(
     view: &View,
     status: &StatefulSetStatus,

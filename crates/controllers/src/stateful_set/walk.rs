@@ -137,8 +137,8 @@ impl<'a> Walk<'a> {
         &self.members[from(ordinals.start)..from(ordinals.end)]
     }
 
-    /// What was found out: whose a claim is before the end of a pod, claims before their pods. What a quota or a webhook can
-    /// refuse comes last, and begins with one.
+    /// What was found out: whose a claim is before the end of a pod, claims before their pods. What
+    /// a quota or a webhook can refuse comes last, and begins with one.
     pub(super) fn into_plan(self, plan: &mut Plan) {
         plan.then_all(self.keepers);
         plan.then_all(self.mends.into_iter().take(BURST).collect());
@@ -191,7 +191,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// True when nothing is won by waiting for the pod: its revision is neither the one that was nor the one that is to be.
+    /// True when nothing is won by waiting for the pod: its revision is neither the one that was
+    /// nor the one that is to be.
     fn is_abandoned(&self, member: &Member<'_>) -> bool {
         !matches!(self.strategy, Strategy::OnDelete)
             && !identity::revision_of(member.pod).is_empty()
@@ -226,7 +227,8 @@ impl<'a> Walk<'a> {
         self.creations.push(deeds::creation(self.set, pod));
     }
 
-    /// What the pod of an ordinal is made from: before the partition the current revision, else the new one.
+    /// What the pod of an ordinal is made from: before the partition the current revision, else the
+    /// new one.
     fn template(&self, ordinal: i32) -> (PodTemplateSpec, &'a str) {
         let index = (identity::ordinals(self.set).start..ordinal).len();
         let new = || (self.set.spec.template.clone(), revisions::name(self.update));
@@ -281,10 +283,12 @@ impl<'a> Walk<'a> {
         Pace::On
     }
 
-    /// Deletes pods of another revision than the new one, the highest ordinals first: those that are not available, of which
-    /// nothing is lost, and as many of the others as may be unavailable. Only under `Parallel` there are some of the former here.
+    /// Deletes pods of another revision than the new one, the highest ordinals first: those that
+    /// are not available, of which nothing is lost, and as many of the others as may be
+    /// unavailable. Only under `Parallel` there are some of the former here.
     ///
-    /// Source: upstream since kubernetes#137666. Before, a revision that never became available was never left.
+    /// Source: upstream since kubernetes#137666. Before, a revision that never became available was
+    /// never left.
     fn update(&mut self) {
         let (partition, max_unavailable) = match self.strategy {
             Strategy::OnDelete => return,

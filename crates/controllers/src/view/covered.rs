@@ -1,5 +1,5 @@
-//! Which pods each disruption budget and each Service covers, kept up to date object by object: it finds its pods without a look at
-//! all the others of its namespace, and a pod those that cover it.
+//! Which pods each disruption budget and each Service covers, kept up to date object by object: it
+//! finds its pods without a look at all the others of its namespace, and a pod those that cover it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ const COVERING: [Kind; 2] = [Kind::PodDisruptionBudget, Kind::Service];
 /// The pods of each budget and of each Service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Covered {
-    /// The pods themselves, which are shared: whoever goes through them does not look each of them up by its name.
+    /// The pods themselves, which are shared: whoever goes through them does not look each of them
+    /// up by its name.
     by_object: BTreeMap<ObjectId, Pods>,
     selectors: Selectors,
 }

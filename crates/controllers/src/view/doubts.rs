@@ -1,7 +1,8 @@
 //! Writes whose answer was lost: nobody knows whether they were done.
 //!
-//! The view then may be behind in a way that no watch has to make up for soon, and a plan made from it could ask for twice as
-//! much. So the controller that planned the write asks the server about the object before it plans anything else.
+//! The view then may be behind in a way that no watch has to make up for soon, and a plan made from
+//! it could ask for twice as much. So the controller that planned the write asks the server about
+//! the object before it plans anything else.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,9 @@ pub enum Doubt {
     Changed,
 }
 
-/// The objects in doubt, and for which objects they were written. Two controllers that wrote to the same one, and heard of neither, both
-/// ask: what the one plans must not wait for the other to look.
+/// The objects in doubt, and for which objects they were written. Two controllers that wrote to the
+/// same one, and heard of neither, both ask: what the one plans must not wait for the other to
+/// look.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubts {
     by_object: BTreeMap<ObjectId, BTreeMap<ObjectId, Doubt>>,

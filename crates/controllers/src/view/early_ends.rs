@@ -1,4 +1,5 @@
-//! Tells the brake on creations which objects came, ended early, or are asked for in another way (`creation_brake`).
+//! Tells the brake on creations which objects came, ended early, or are asked for in another way
+//! (`creation_brake`).
 
 use k8s_openapi::api::core::v1::ReplicationControllerSpec;
 use rekindle_types::Tick;
@@ -20,8 +21,8 @@ impl View {
         series.iter().for_each(|series| self.creations.told(series));
     }
 
-    /// True when writes for the object were refused, or creations for it are held back: its status tells how things stand, and does
-    /// not wait for answers that do not come.
+    /// True when writes for the object were refused, or creations for it are held back: its status
+    /// tells how things stand, and does not wait for answers that do not come.
     pub(crate) fn is_hindered(&self, object: &Object) -> bool {
         self.failure(&object.id()).is_some() || self.creations.is_any_paused(object.uid(), self.now)
     }

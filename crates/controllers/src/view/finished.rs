@@ -14,8 +14,8 @@ pub(super) struct Finished {
     by_worth: BTreeMap<Worth, Arc<Pod>>,
 }
 
-/// The smaller, the sooner it goes (upstream's `byEvictionAndCreationTimestamp`): evicted ones first, for nobody counts those, then
-/// the oldest.
+/// The smaller, the sooner it goes (upstream's `byEvictionAndCreationTimestamp`): evicted ones
+/// first, for nobody counts those, then the oldest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Worth {
     is_of_use: bool,

@@ -1,8 +1,10 @@
-//! When each node was last heard of: its Lease in namespace `kube-node-lease` was seen to be renewed.
+//! When each node was last heard of: its Lease in namespace `kube-node-lease` was seen to be
+//! renewed.
 //!
-//! What counts is when the renewal was seen here, never the time that the Lease carries: clocks of two machines differ. So an
-//! engine that starts gives every node its whole grace (upstream's probe timestamps do the same). And a span in which nobody
-//! looked, because the engine or the machine was asleep, counts for nothing: then nodes could not be heard.
+//! What counts is when the renewal was seen here, never the time that the Lease carries: clocks of
+//! two machines differ. So an engine that starts gives every node its whole grace (upstream's probe
+//! timestamps do the same). And a span in which nobody looked, because the engine or the machine
+//! was asleep, counts for nothing: then nodes could not be heard.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +44,8 @@ impl Heartbeats {
         }
     }
 
-    /// Time went on from `before` to `now`. When nobody looked for longer than `asleep_after`, or the clock was put back, every
-    /// node has its whole grace again.
+    /// Time went on from `before` to `now`. When nobody looked for longer than `asleep_after`, or
+    /// the clock was put back, every node has its whole grace again.
     pub(super) fn time_passed(&mut self, before: Tick, now: Tick, asleep_after: TickDuration) {
         if now < before || now.since(before) > asleep_after {
             self.heard.values_mut().for_each(|heard| *heard = now);

@@ -1,5 +1,6 @@
-//! The secondary indexes, each kept up to date object by object. They hold the objects themselves, which are shared: whoever goes
-//! through a thousand pods of an owner does not look each of them up by its name.
+//! The secondary indexes, each kept up to date object by object. They hold the objects themselves,
+//! which are shared: whoever goes through a thousand pods of an owner does not look each of them up
+//! by its name.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! The pods that each controller manages, with what is counted of them. Who counts a thousand pods whenever one of them changes looks at a
-//! few words of each here, which stand side by side, and not at the pods, which are all over memory.
+//! The pods that each controller manages, with what is counted of them. Who counts a thousand pods
+//! whenever one of them changes looks at a few words of each here, which stand side by side, and
+//! not at the pods, which are all over memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::{NamespacedName, owners};
 pub(crate) struct Member {
     /// The pod.
     pub(crate) pod: Arc<Pod>,
-    /// Its labels. Most members share theirs, as they are of one template: what is asked of labels is asked once.
+    /// Its labels. Most members share theirs, as they are of one template: what is asked of labels
+    /// is asked once.
     pub(crate) labels: Arc<Labels>,
     /// Whether it counts.
     pub(crate) standing: Standing,

@@ -1,5 +1,6 @@
-//! Who names an object without being owned by it: the pods and the volumes of a claim, the EndpointSlices of a Service. Whoever asks for
-//! them does not go through all pods, volumes or slices.
+//! Who names an object without being owned by it: the pods and the volumes of a claim, the
+//! EndpointSlices of a Service. Whoever asks for them does not go through all pods, volumes or
+//! slices.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! What was observed: a synchronous index of objects.
 //!
-//! Fed by watches ([`View::reset`], [`View::apply`], [`View::delete`]) and by the answers to our own writes
-//! ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows which keys are affected.
+//! Fed by watches ([`View::reset`], [`View::apply`], [`View::delete`]) and by the answers to our
+//! own writes ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows
+//! which keys are affected.
 
 mod covered;
 mod doubts;
@@ -72,8 +73,8 @@ pub struct View {
 pub struct Reset {
     /// The changes.
     pub changes: Vec<Change>,
-    /// Objects that we wrote and that the list does not show: either the list is older than the write, or they are gone.
-    /// They stay in the view until they are checked (`Key::Doubt`).
+    /// Objects that we wrote and that the list does not show: either the list is older than the
+    /// write, or they are gone. They stay in the view until they are checked (`Key::Doubt`).
     pub doubtful: Vec<ObjectId>,
 }
 
@@ -83,7 +84,8 @@ impl View {
         Self::default()
     }
 
-    /// Tells the view the time. The driver does so before it feeds events; the view only notes when something was noticed.
+    /// Tells the view the time. The driver does so before it feeds events; the view only notes when
+    /// something was noticed.
     pub fn set_time(&mut self, now: Tick) {
         self.heartbeats.time_passed(self.now, now, self.node_settings.asleep_after());
         self.now = now;
@@ -138,7 +140,8 @@ impl View {
         reset
     }
 
-    /// The object; of a pod's spec there is one for all that are of the same template, as far as they are alike.
+    /// The object; of a pod's spec there is one for all that are of the same template, as far as
+    /// they are alike.
     fn sharing(&self, id: &ObjectId, object: Object) -> Object {
         if id.kind != Kind::Pod {
             return object;
@@ -271,7 +274,8 @@ impl View {
         self.index.dependents_of(owner_uid, kind)
     }
 
-    /// The objects of a kind that name this one: the pods and volumes of a claim, the EndpointSlices of a Service.
+    /// The objects of a kind that name this one: the pods and volumes of a claim, the
+    /// EndpointSlices of a Service.
     pub(crate) fn naming<'a>(
         &'a self,
         named: &ObjectId,
@@ -313,7 +317,8 @@ impl View {
         self.cluster.requested_on(node)
     }
 
-    /// The pods that have ended and are too many when only so many are kept: evicted ones first, then the oldest.
+    /// The pods that have ended and are too many when only so many are kept: evicted ones first,
+    /// then the oldest.
     pub(crate) fn finished_beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<Pod>> {
         self.index.finished_beyond(kept)
     }
@@ -373,7 +378,8 @@ impl View {
         self.lost_nodes.get(&node.name.name).copied()
     }
 
-    /// When a node was last heard of: its Lease was seen to be renewed. `None` for a node without a Lease, which nobody waits for.
+    /// When a node was last heard of: its Lease was seen to be renewed. `None` for a node without a
+    /// Lease, which nobody waits for.
     pub fn heard_at(&self, node: &str) -> Option<Tick> {
         self.heartbeats.heard_at(node)
     }
@@ -398,12 +404,14 @@ impl View {
         self.node_settings = settings;
     }
 
-    /// The latest write of a controller for this object that the server refused, until one succeeds.
+    /// The latest write of a controller for this object that the server refused, until one
+    /// succeeds.
     pub fn failure(&self, id: &ObjectId) -> Option<&WriteFailure> {
         self.failures.get(id)
     }
 
-    /// Writes for `key_object` of which nobody knows whether they were done. They are resolved before anything else is planned.
+    /// Writes for `key_object` of which nobody knows whether they were done. They are resolved
+    /// before anything else is planned.
     pub fn doubts<'a>(
         &'a self,
         key_object: &'a ObjectId,
@@ -443,7 +451,8 @@ impl View {
     }
 }
 
-/// Pods that have failed first, in the order in which they ended: how long the next ones wait follows from that order.
+/// Pods that have failed first, in the order in which they ended: how long the next ones wait
+/// follows from that order.
 fn in_order_of_ends(objects: Vec<Object>) -> impl Iterator<Item = Object> {
     let failed_at = |object: &Object| match object {
         Object::Pod(pod) if pods::phase(pod.as_ref()) == "Failed" => {

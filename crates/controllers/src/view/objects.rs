@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::{Kind, NamespacedName, Object, ObjectId};
 
-/// Objects by what they are called: those of a kind stand together, and of them those of a namespace.
+/// Objects by what they are called: those of a kind stand together, and of them those of a
+/// namespace.
 pub(super) type Objects = BTreeMap<ObjectId, Object>;
 
 /// Those of a kind.

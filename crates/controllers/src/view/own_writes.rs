@@ -1,16 +1,19 @@
 //! What we wrote ourselves and no watch has shown yet.
 //!
-//! client-go's controllers count expected creations and deletions so that a stale cache makes no doubles. Here the server's
-//! answer to a write is put into the view at once, and these rules keep it there until a watch catches up:
+//! client-go's controllers count expected creations and deletions so that a stale cache makes no
+//! doubles. Here the server's answer to a write is put into the view at once, and these rules keep
+//! it there until a watch catches up:
 //! - a watch event with an older resourceVersion than the view's changes nothing;
-//! - an object we deleted does not come back through an older event, and one that a watch saw go does not come back through a
-//!   late answer;
+//! - an object we deleted does not come back through an older event, and one that a watch saw go
+//!   does not come back through a late answer;
 //! - a list that does not show an object we wrote does not remove it, but makes it doubtful;
-//! - a pod we bound (or are binding) counts on its node, and one we expect on a node keeps its room there, although its object
-//!   does not say so yet;
-//! - one we evicted counts as terminating: an older event must not make its replacement look like one pod too many.
+//! - a pod we bound (or are binding) counts on its node, and one we expect on a node keeps its room
+//!   there, although its object does not say so yet;
+//! - one we evicted counts as terminating: an older event must not make its replacement look like
+//!   one pod too many.
 //!
-//! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our store guarantees.
+//! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our
+//! store guarantees.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -85,7 +88,8 @@ pub(super) struct OwnWrites {
     unconfirmed: BTreeMap<ObjectId, u64>,
     /// UIDs of objects that the server said are gone.
     deleted: BTreeMap<String, Kind>,
-    /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring them back.
+    /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring
+    /// them back.
     departed: VecDeque<Arc<str>>,
     /// The same, to look them up.
     has_departed: BTreeSet<Arc<str>>,
@@ -201,7 +205,8 @@ impl OwnWrites {
     }
 }
 
-/// True when what the view has is the same object in a strictly newer version than what a watch shows.
+/// True when what the view has is the same object in a strictly newer version than what a watch
+/// shows.
 pub(super) fn is_newer(known: &Object, seen: &Object) -> bool {
     match (version(known), version(seen)) {
         (Some(known_version), Some(seen_version)) => known_version > seen_version,

@@ -1,8 +1,9 @@
 //! When the schedules of CronJobs changed.
 //!
-//! A new schedule has no times before it was one: at ten o'clock a schedule of five o'clock that took the place of another is not
-//! late. Source: upstream's CronJob controller, which after such a change waits for the next time of the new schedule. It keeps
-//! nothing of it either: an engine that starts goes by the times that were served.
+//! A new schedule has no times before it was one: at ten o'clock a schedule of five o'clock that
+//! took the place of another is not late. Source: upstream's CronJob controller, which after such a
+//! change waits for the next time of the new schedule. It keeps nothing of it either: an engine
+//! that starts goes by the times that were served.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Objects that select pods, by one of the labels that they ask for: whose labels these are finds those that may select it, without
-//! a look at all the others of its namespace.
+//! Objects that select pods, by one of the labels that they ask for: whose labels these are finds
+//! those that may select it, without a look at all the others of its namespace.
 
 use std::collections::BTreeMap;
 

@@ -32,7 +32,8 @@ pub struct WriteFailure {
 }
 
 impl View {
-    /// A write is about to be sent. A binding counts from now on, and so does a nomination, so that the next pod is not put where this one goes.
+    /// A write is about to be sent. A binding counts from now on, and so does a nomination, so that
+    /// the next pod is not put where this one goes.
     pub fn begin(&mut self, step: &Step) -> Vec<Change> {
         let Some((id, uid, place)) = AssumedPlace::of(&step.write) else { return Vec::new() };
         let Some(pod) = self.pod_with(id, uid) else { return Vec::new() };
@@ -46,7 +47,8 @@ impl View {
         self.get(id).filter(|object| id.kind == Kind::Pod && object.uid() == uid).cloned()
     }
 
-    /// The answer to a write that was carried out for `key_object` (the object whose controller planned it).
+    /// The answer to a write that was carried out for `key_object` (the object whose controller
+    /// planned it).
     pub fn settle(&mut self, key_object: &ObjectId, step: &Step, outcome: Outcome) -> Settled {
         let mut settled = Settled::default();
         match &outcome {
@@ -99,7 +101,8 @@ impl View {
                     settled.changes.extend(self.touched(key_object));
                 }
             }
-            // The view is a step behind; the next look at the key puts it right. Not the user's concern.
+            // The view is a step behind; the next look at the key puts it right. Not the user's
+            // concern.
             Outcome::Refused { refusal: Refusal::Conflict | Refusal::AlreadyExists, .. } => {}
             Outcome::Refused { refusal: Refusal::NamespaceTerminating, .. } => {}
             Outcome::Refused {

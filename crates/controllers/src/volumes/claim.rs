@@ -122,8 +122,9 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     }
 }
 
-/// Has the scheduler choose a node again: the one that was chosen is gone, or is not heard of and would have had to make the volume,
-/// or has none left. A volume that was asked of the node is not made there any more.
+/// Has the scheduler choose a node again: the one that was chosen is gone, or is not heard of and
+/// would have had to make the volume, or has none left. A volume that was asked of the node is not
+/// made there any more.
 fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     let mut annotations = json!({local_path::SELECTED_NODE: null});
     if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {
@@ -188,8 +189,8 @@ fn provision(
     say(claim, Severity::Normal, "ExternalProvisioning", text, plan);
 }
 
-/// The next write that makes these two belong together. The volume's `claimRef` comes first: it is what no other claim can
-/// have at the same time.
+/// The next write that makes these two belong together. The volume's `claimRef` comes first: it is
+/// what no other claim can have at the same time.
 fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan: &mut Plan) {
     let claim_object = Object::from(claim.clone());
     if !belongs_to(volume, claim) {

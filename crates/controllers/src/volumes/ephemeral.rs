@@ -15,7 +15,8 @@ use crate::{Kind, NamespacedName, Object, Plan, View, owners, pods};
 /// `source.component` of its events, as upstream.
 const COMPONENT: &str = "ephemeral_volume";
 
-/// Makes the claims of a pod that are missing. One of that name which is not the pod's is left alone, and said so.
+/// Makes the claims of a pod that are missing. One of that name which is not the pod's is left
+/// alone, and said so.
 pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
     let mut plan = Plan::default();
     let Some(pod) = view.pod(name).filter(|pod| pods::is_active(pod)) else { return plan };

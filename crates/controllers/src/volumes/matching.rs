@@ -35,7 +35,8 @@ pub(super) fn reservation(volume: &PersistentVolume, claim: &PersistentVolumeCla
     }
 }
 
-/// The volumes that the claim may have, the best first: one that names it, else the smallest free ones that do.
+/// The volumes that the claim may have, the best first: one that names it, else the smallest free
+/// ones that do.
 pub(crate) fn candidates<'v>(
     view: &'v View,
     claim: &PersistentVolumeClaim,

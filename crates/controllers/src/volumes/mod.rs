@@ -5,12 +5,14 @@
 //!  volume  Pending ─► Available ─► Bound ──────► Released (its claim is gone) ─► deleted, or kept as it is
 //! ```
 //!
-//! Binding is four writes, each made by a look of its own at the claim, each with the resourceVersion that it was decided on:
-//! `claimRef` of the volume (whoever gets that in has the volume), `volumeName` of the claim, then the two statuses. A crash
-//! between any two is gone on from. A volume with a `claimRef` is given to no other claim until somebody takes that out.
+//! Binding is four writes, each made by a look of its own at the claim, each with the
+//! resourceVersion that it was decided on: `claimRef` of the volume (whoever gets that in has the
+//! volume), `volumeName` of the claim, then the two statuses. A crash between any two is gone on
+//! from. A volume with a `claimRef` is given to no other claim until somebody takes that out.
 //!
-//! Volumes of the class local-path are made, and their folders removed, by the node that the scheduler chose; here that is
-//! only asked for (annotation storage-provisioner). Source of behaviour: upstream's `pkg/controller/volume`.
+//! Volumes of the class local-path are made, and their folders removed, by the node that the
+//! scheduler chose; here that is only asked for (annotation storage-provisioner). Source of
+//! behaviour: upstream's `pkg/controller/volume`.
 
 mod claim;
 mod ephemeral;
@@ -180,8 +182,8 @@ fn all_volumes(view: &View) -> impl Iterator<Item = &Arc<PersistentVolume>> {
     })
 }
 
-/// The pods that may have the claim's volume mounted. A pod that no node has is not let in any more once the claim is being deleted; one
-/// that has ended has let go.
+/// The pods that may have the claim's volume mounted. A pod that no node has is not let in any more
+/// once the claim is being deleted; one that has ended has let go.
 pub(crate) fn users_of<'a>(
     view: &'a View,
     claim: &NamespacedName,

@@ -1,4 +1,5 @@
-//! A volume: its phase, what becomes of it when its claim is gone, and its protection while it is bound.
+//! A volume: its phase, what becomes of it when its claim is gone, and its protection while it is
+//! bound.
 
 use std::sync::Arc;
 
@@ -81,7 +82,8 @@ fn holder(view: &View, volume: &PersistentVolume) -> Holder {
     }
 }
 
-/// What was promised for the end of the claim. What a provisioner made is the provisioner's to remove: a node, or an external one.
+/// What was promised for the end of the claim. What a provisioner made is the provisioner's to
+/// remove: a node, or an external one.
 fn reclaim(volume: &Arc<PersistentVolume>, now: Tick, plan: &mut Plan) {
     let policy = volume.spec.as_ref().and_then(|s| s.persistent_volume_reclaim_policy.as_deref());
     let annotations = volume.metadata.annotations.as_ref();

@@ -1,4 +1,5 @@
-//! Nodes that a workload keeps away from after a PodRestart of rung Reschedule: however many they are, every pod has a node.
+//! Nodes that a workload keeps away from after a PodRestart of rung Reschedule: however many they
+//! are, every pod has a node.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,8 @@ fn assert_all_have_nodes(world: &World, replicas: usize, story: &str) {
     assert!(places.iter().all(|(_, node)| node != "-"), "{story}: {places:?}");
 }
 
-/// Every workload that spreads over the nodes, moved pod by pod by a person or its ladder, and then made bigger.
+/// Every workload that spreads over the nodes, moved pod by pod by a person or its ladder, and then
+/// made bigger.
 #[test]
 fn a_workload_that_was_moved_off_every_node_has_a_node_for_each_pod() {
     for (kind, nodes, replicas, ladder) in [

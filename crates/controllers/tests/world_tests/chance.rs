@@ -1,5 +1,6 @@
-//! What may happen in the world of any workload: watches that lag and list stale, answers that are lost, pods that come up, fail
-//! and are deleted in any order. The numbers choose among what there is.
+//! What may happen in the world of any workload: watches that lag and list stale, answers that are
+//! lost, pods that come up, fail and are deleted in any order. The numbers choose among what there
+//! is.
 
 use proptest::prelude::*;
 use rekindle_controllers::Kind;

@@ -1,5 +1,6 @@
-//! P18: no controller creates the same object again and again without a growing pause, whatever the cause. An adversary undoes each
-//! object as soon as it is there, for an hour; and what is only much, or often, is not braked.
+//! P18: no controller creates the same object again and again without a growing pause, whatever the
+//! cause. An adversary undoes each object as soon as it is there, for an hour; and what is only
+//! much, or often, is not braked.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ use crate::build::{deployment, job, pod, replica_set, template};
 use crate::world::{World, id};
 
 const HOUR: TickDuration = TickDuration::from_secs(3600);
-/// Pauses after losses: 5 are free, 9 double from 1 s to 256 s, 10 more of 5 minutes fit into an hour.
+/// Pauses after losses: 5 are free, 9 double from 1 s to 256 s, 10 more of 5 minutes fit into an
+/// hour.
 const ROUNDS: usize = 30;
 
 /// What the adversary does to an object.
@@ -163,7 +165,8 @@ fn pods_that_end_as_soon_as_they_are_there_are_created_ever_more_slowly() {
     }
 }
 
-/// Two rules that disagree: to the DaemonSet the node's taint is tolerated, to the taint eviction controller for no time at all.
+/// Two rules that disagree: to the DaemonSet the node's taint is tolerated, to the taint eviction
+/// controller for no time at all.
 #[test]
 fn a_daemon_that_its_node_ends_at_once_is_created_ever_more_slowly() {
     let mut world = World::with_node();

@@ -314,7 +314,8 @@ fn a_job_that_somebody_deletes_is_missed_and_one_that_is_no_business_of_it_is_to
     assert_eq!(status(&world).active, None);
 }
 
-/// The annotation of any Job that names the CronJob as its controller was believed, and what came since that time was made up for.
+/// The annotation of any Job that names the CronJob as its controller was believed, and what came
+/// since that time was made up for.
 #[test]
 fn a_job_that_says_it_is_for_a_time_before_the_cron_job_is_not_believed() {
     let mut world =
@@ -337,8 +338,9 @@ fn a_job_that_says_it_is_for_a_time_before_the_cron_job_is_not_believed() {
     assert!(told(&world, &said) > 0);
 }
 
-/// A restore or a migration brings `lastScheduleTime` along. The Job for the last missed time was not believed, so that the time was
-/// never served: 409 Jobs in ten seconds, and two at once under `Forbid`.
+/// A restore or a migration brings `lastScheduleTime` along. The Job for the last missed time was
+/// not believed, so that the time was never served: 409 Jobs in ten seconds, and two at once under
+/// `Forbid`.
 #[test]
 fn a_last_time_from_before_its_creation_makes_one_job_for_the_last_missed_time() {
     for (policy, limit) in [("Allow", 0), ("Forbid", 0), ("Forbid", 3), ("Replace", 0)] {

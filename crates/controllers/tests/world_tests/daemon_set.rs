@@ -1,4 +1,5 @@
-//! DaemonSets, after the API reference of apps/v1 DaemonSet and the documentation's page about rolling updates.
+//! DaemonSets, after the API reference of apps/v1 DaemonSet and the documentation's page about
+//! rolling updates.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,8 @@ fn status(world: &World) -> DaemonSetStatus {
     }
 }
 
-/// `1:one 2:two`, by node, a mark behind each pod that is not simply ready: `!` not ready, `-` going, `x` ended, `?` unbound.
+/// `1:one 2:two`, by node, a mark behind each pod that is not simply ready: `!` not ready, `-`
+/// going, `x` ended, `?` unbound.
 fn shown(api: &FakeApi) -> String {
     let mut texts: Vec<String> = api
         .pods()
@@ -137,7 +139,8 @@ fn every_node_gets_one_pod_a_new_node_too_and_the_scheduler_binds_it() {
     );
 }
 
-/// Upstream's `AddOrUpdateDaemonPodTolerations`: what every daemon tolerates it tolerates without a limit, whatever its template says.
+/// Upstream's `AddOrUpdateDaemonPodTolerations`: what every daemon tolerates it tolerates without a
+/// limit, whatever its template says.
 #[test]
 fn a_daemon_stays_on_a_node_that_is_lost_though_its_template_says_for_how_long() {
     let mut world = with_nodes(2);
@@ -394,8 +397,8 @@ fn crowd(api: &FakeApi) -> BTreeMap<String, usize> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
 
-    /// Whatever lags, is lost or fails: never two living pods of a node without a surge, and in the end one of the right
-    /// template on each node that fits.
+    /// Whatever lags, is lost or fails: never two living pods of a node without a surge, and in the
+    /// end one of the right template on each node that fits.
     #[test]
     fn a_daemon_set_ends_with_one_pod_a_node_whatever_happens(
         surge in any::<bool>(),
@@ -442,7 +445,8 @@ proptest! {
         prop_assert!(others.iter().all(|pod| borne.iter().any(|node| pod.starts_with(node))), "{}", text);
     }
 
-    /// A rolling update alone never makes more nodes unavailable than it may, and none with a surge.
+    /// A rolling update alone never makes more nodes unavailable than it may, and none with a
+    /// surge.
     #[test]
     fn a_rolling_update_of_a_daemon_set_keeps_its_limit_whatever_lags(
         surge in any::<bool>(),

@@ -110,7 +110,8 @@ fn a_new_deployment_comes_up_with_everything_kubectl_looks_at() {
     assert_eq!(world.writes.len(), writes, "an idle deployment costs nothing");
 }
 
-/// At every moment of a rollout of 4 pods with 25 %/25 %: at most 5 pods, and of those 4 that were up at least 3.
+/// At every moment of a rollout of 4 pods with 25 %/25 %: at most 5 pods, and of those 4 that were
+/// up at least 3.
 fn within_limits(api: &FakeApi) {
     let active = api.pods().iter().filter(|p| pods::is_active(p)).count();
     assert!(active <= 5, "{active} pods are more than replicas + maxSurge");

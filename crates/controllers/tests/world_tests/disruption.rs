@@ -1,5 +1,6 @@
-//! Disruption budgets: their arithmetic, and what becomes of evictions. Cases are from "Specifying a Disruption Budget for
-//! your Application", "Disruptions" (Kubernetes documentation) and upstream's `disruption_test.go`.
+//! Disruption budgets: their arithmetic, and what becomes of evictions. Cases are from "Specifying
+//! a Disruption Budget for your Application", "Disruptions" (Kubernetes documentation) and
+//! upstream's `disruption_test.go`.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
 use rekindle_controllers::{Kind, Object, ObjectId};
@@ -201,7 +202,8 @@ fn a_pod_whose_controller_cannot_be_asked_fails_the_sync() {
         pod["metadata"]["ownerReferences"][0]["controller"] = true.into();
         world.create(pod);
         world.create(budget("web", "web", json!({"maxUnavailable": 1})));
-        // the garbage collector would take the pod of a controller that is gone: only the budget is looked at
+        // the garbage collector would take the pod of a controller that is gone: only the budget is
+        // looked at
         while world.watch_next(Kind::Pod) || world.watch_next(Kind::PodDisruptionBudget) {}
         let key = rekindle_controllers::Key::Disruption(id(Kind::PodDisruptionBudget, "web").name);
         world.work(&key, |_| crate::world::Answer::Arrives);

@@ -1,4 +1,5 @@
-//! EndpointSlices and Endpoints, after the API reference of discovery.k8s.io/v1 and the documentation's examples.
+//! EndpointSlices and Endpoints, after the API reference of discovery.k8s.io/v1 and the
+//! documentation's examples.
 
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -48,7 +49,8 @@ fn endpoints(world: &World) -> Option<&Endpoints> {
     }
 }
 
-/// `http:8080 10.0.0.1 10.0.0.2!`, a line a slice: `!` not ready, `-` terminating, `*` serving though not ready.
+/// `http:8080 10.0.0.1 10.0.0.2!`, a line a slice: `!` not ready, `-` terminating, `*` serving
+/// though not ready.
 fn shown(world: &World) -> Vec<String> {
     let mut lines: Vec<String> = slices(world)
         .iter()
@@ -131,7 +133,8 @@ fn a_service_leads_to_its_pods_as_they_are() {
     world.assert_view_is_true();
 }
 
-/// As upstream's controller: what bears the name of a Service and is not its own leads nobody anywhere.
+/// As upstream's controller: what bears the name of a Service and is not its own leads nobody
+/// anywhere.
 #[test]
 fn a_service_that_is_made_again_takes_away_the_slices_that_the_one_before_left_behind() {
     let mut world = World::with_node();
@@ -301,7 +304,8 @@ fn what_somebody_changes_in_them_is_put_right() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
-    /// Whatever pods come, go and change while watches lag: in the end each is behind the Service exactly once.
+    /// Whatever pods come, go and change while watches lag: in the end each is behind the Service
+    /// exactly once.
     #[test]
     fn every_pod_is_behind_its_service_exactly_once(
         happenings in prop::collection::vec((0..6u8, any::<u8>()), 0..150),

@@ -1,5 +1,6 @@
-//! A Job in a world where answers are lost and the controller starts anew with an empty memory between any two writes: every
-//! pod that ends is counted once, and never are more pods active than asked for.
+//! A Job in a world where answers are lost and the controller starts anew with an empty memory
+//! between any two writes: every pod that ends is counted once, and never are more pods active than
+//! asked for.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,8 @@ const PARALLELISM: usize = 3;
 #[derive(Clone, Debug)]
 enum Happening {
     WatchShows(u8),
-    /// A key is worked on until this many writes are done; then the controller crashes, if there are more.
+    /// A key is worked on until this many writes are done; then the controller crashes, if there
+    /// are more.
     WorkUntilCrash(u8, u8),
     KeyIsWorked(u8, Answer),
     PodEnds(u8, Ending),

@@ -1,5 +1,6 @@
-//! The policies of Jobs: documentation, "Jobs": pod failure policy (KEP-3329), backoff limit per index (KEP-3850), success
-//! policy (KEP-3998), pod replacement policy (KEP-3939), managed by (KEP-4368).
+//! The policies of Jobs: documentation, "Jobs": pod failure policy (KEP-3329), backoff limit per
+//! index (KEP-3850), success policy (KEP-3998), pod replacement policy (KEP-3939), managed by
+//! (KEP-4368).
 
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, pods};

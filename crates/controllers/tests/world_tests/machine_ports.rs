@@ -59,8 +59,8 @@ fn contest(world: &mut World, first: Value) -> (ObjectId, ObjectId) {
     (first, next)
 }
 
-/// An agent carries the bytes of its pods' ports: when it is dead, a sibling can have them. What is on the machine's own network
-/// runs on.
+/// An agent carries the bytes of its pods' ports: when it is dead, a sibling can have them. What is
+/// on the machine's own network runs on.
 #[test]
 fn a_port_is_free_beside_a_node_that_is_not_heard_of() {
     for (host_network, expected) in [(false, Some("b")), (true, None)] {

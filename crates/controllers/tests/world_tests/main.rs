@@ -1,5 +1,6 @@
-//! The controllers in a small world: an API server that is a map, a kubelet that is a function, and watches that may lag,
-//! repeat themselves or break. Everything is driven by the test; there is no clock and no thread.
+//! The controllers in a small world: an API server that is a map, a kubelet that is a function, and
+//! watches that may lag, repeat themselves or break. Everything is driven by the test; there is no
+//! clock and no thread.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod api;

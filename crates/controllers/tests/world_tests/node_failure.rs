@@ -115,7 +115,8 @@ fn in_a_large_zone_most_of_which_fails_eviction_is_ten_times_slower() {
     assert_eq!(tainted(&world), 2);
 }
 
-/// `--unhealthy-zone-threshold`, `--large-cluster-size-threshold`, `--secondary-node-eviction-rate`: three of five nodes fail.
+/// `--unhealthy-zone-threshold`, `--large-cluster-size-threshold`,
+/// `--secondary-node-eviction-rate`: three of five nodes fail.
 #[test]
 fn what_a_disrupted_and_a_large_zone_are_can_be_set() {
     let with = |threshold: u32, large: usize| Settings {
@@ -214,7 +215,8 @@ fn pods_stay_300_seconds_on_a_node_that_is_gone_and_for_good_on_one_that_comes_b
     }
 }
 
-/// As upstream: what a pod has used up of its time is not given back when the node's failure gets another name.
+/// As upstream: what a pod has used up of its time is not given back when the node's failure gets
+/// another name.
 #[test]
 fn the_time_that_pods_have_goes_on_when_a_node_that_is_not_ready_is_not_heard_of_either() {
     for (first, then) in [("False", "Unknown"), ("Unknown", "False")] {

@@ -1,5 +1,6 @@
-//! Controllers whose selectors match each other's pods: each keeps to its own, and all come to rest. Source: documentation of ReplicaSets,
-//! "Non-Template Pod acquisitions": a pod has one controller, and what has one is nobody else's.
+//! Controllers whose selectors match each other's pods: each keeps to its own, and all come to
+//! rest. Source: documentation of ReplicaSets, "Non-Template Pod acquisitions": a pod has one
+//! controller, and what has one is nobody else's.
 
 use proptest::prelude::*;
 use rekindle_controllers::{Kind, ObjectId, pods};

@@ -1,5 +1,6 @@
-//! Objects that own each other in any way, circles included: what must go goes, what has an owner left stays, and everything comes to
-//! rest. Source: the Kubernetes documentation on garbage collection and on cascading deletion.
+//! Objects that own each other in any way, circles included: what must go goes, what has an owner
+//! left stays, and everything comes to rest. Source: the Kubernetes documentation on garbage
+//! collection and on cascading deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,7 +143,8 @@ fn only_who_is_in_a_circle_stops_blocking() {
     assert_eq!(left(&world), BTreeSet::new());
 }
 
-/// Documentation of cascading deletion: the collector deletes the dependents; those with `blockOwnerDeletion` are waited for.
+/// Documentation of cascading deletion: the collector deletes the dependents; those with
+/// `blockOwnerDeletion` are waited for.
 #[test]
 fn in_the_foreground_a_dependent_that_does_not_block_goes_too_and_is_not_waited_for() {
     let mut owners: Owners = (1..=3).map(|n| (n, BTreeSet::from([0]))).collect();
@@ -210,7 +212,8 @@ proptest! {
         prop_assert_eq!(world.writes.len(), writes, "it is at rest");
     }
 
-    /// Several at a time, while watches lag and answers are lost. Orphaning is left out: what it leaves depends on who comes first.
+    /// Several at a time, while watches lag and answers are lost. Orphaning is left out: what it
+    /// leaves depends on who comes first.
     #[test]
     fn the_same_is_left_whatever_lags_or_is_lost(
         (owners, not_blocking) in graph(),

@@ -46,7 +46,8 @@ fn a_request_that_no_node_can_answer_is_refused_with_the_reason() {
     }
 }
 
-/// On a cluster whose API server does not look at names. To ask for a pod without a name is to ask for all pods.
+/// On a cluster whose API server does not look at names. To ask for a pod without a name is to ask
+/// for all pods.
 #[test]
 fn a_request_that_names_no_pod_is_refused_and_nothing_is_asked_for() {
     let mut world = World::new();
@@ -87,7 +88,8 @@ fn a_request_for_a_pod_on_a_node_is_the_nodes_until_the_pod_goes() {
     assert_eq!(status.message.as_deref(), Some("pod shop/web was deleted meanwhile"));
 }
 
-/// As of a StatefulSet: the next pod of the name is not what the request was begun for, and takes no more of any budget for it.
+/// As of a StatefulSet: the next pod of the name is not what the request was begun for, and takes
+/// no more of any budget for it.
 #[test]
 fn a_request_whose_pod_made_room_for_another_of_its_name_is_failed() {
     for named in ["spec", "status"] {
@@ -182,7 +184,8 @@ fn a_restart_in_place_that_never_ends_is_given_up_after_ten_minutes_and_the_grac
     assert!(!world.api.objects.contains_key(&slow), "its time after the finish is over");
 }
 
-/// It was not tried. Where the node is well, nobody there carries restarts out: a ladder has to go on with the next rung.
+/// It was not tried. Where the node is well, nobody there carries restarts out: a ladder has to go
+/// on with the next rung.
 #[test]
 fn what_a_ladder_asks_of_a_silent_node_is_withdrawn_at_its_deadline() {
     for (node_is, ladder, phase) in [

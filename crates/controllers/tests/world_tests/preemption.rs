@@ -57,7 +57,8 @@ fn kubelet_starts(world: &mut World, id: &ObjectId, second: u64) {
     world.api.change(id, |pod| pod["status"]["startTime"] = json!(started));
 }
 
-/// A user deletes what is in the way: both wait for the same room, and there is enough for both of them.
+/// A user deletes what is in the way: both wait for the same room, and there is enough for both of
+/// them.
 #[test]
 fn two_that_found_room_beside_each_other_do_not_take_it_from_each_other_in_turns() {
     let mut world = World::new();
@@ -207,10 +208,12 @@ fn nobody_ends_for_nothing() {
     assert!(world.said().iter().any(|said| said.ends_with(end)), "{:?}", world.said());
 }
 
-/// In this order: budgets, the highest priority, the sum of priorities, how many, how long they have run, the name.
+/// In this order: budgets, the highest priority, the sum of priorities, how many, how long they
+/// have run, the name.
 #[test]
 fn pods_end_on_the_node_that_loses_least() {
-    // (pods of node a, pods of node b: CPUs, priority, started at second, whether a budget protects it; who ends)
+    // (pods of node a, pods of node b: CPUs, priority, started at second, whether a budget protects
+    // it; who ends)
     type There = (u8, i32, u64, bool);
     let cases: [(&[There], &[There], &[&str]); 7] = [
         (&[(4, 1, 0, true)], &[(4, 5, 0, false)], &["b0"]),
@@ -339,7 +342,8 @@ fn two_that_come_together_make_room_for_both_and_for_no_more() {
     }
 }
 
-/// What a property of preemption is tried on: nodes with the CPUs and priorities of their pods, and the pod that comes.
+/// What a property of preemption is tried on: nodes with the CPUs and priorities of their pods, and
+/// the pod that comes.
 fn crowded() -> impl Strategy<Value = (Vec<Vec<(u8, i32)>>, u8, i32)> {
     let pods = proptest::collection::vec((1..4u8, 0..6i32), 0..6);
     (proptest::collection::vec(pods, 1..4), 1..9u8, 0..8i32)
@@ -348,7 +352,8 @@ fn crowded() -> impl Strategy<Value = (Vec<Vec<(u8, i32)>>, u8, i32)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Only pods of a lower priority end, each of them is needed, the pod fits when they are gone, and the same happens again.
+    /// Only pods of a lower priority end, each of them is needed, the pod fits when they are gone,
+    /// and the same happens again.
     #[test]
     fn no_more_than_needed_end_and_none_of_the_same_or_a_higher_priority(
         (nodes, cpus, priority) in crowded(),

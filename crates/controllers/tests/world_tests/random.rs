@@ -1,5 +1,6 @@
-//! Random worlds: watches that lag, break and list stale, answers that are lost, pods that come up and go in any order. What
-//! must always hold is checked after every write; then the faults stop, and everything must come to rest in the right place.
+//! Random worlds: watches that lag, break and list stale, answers that are lost, pods that come up
+//! and go in any order. What must always hold is checked after every write; then the faults stop,
+//! and everything must come to rest in the right place.
 
 use proptest::prelude::*;
 use rekindle_controllers::plan::Propagation;
@@ -158,8 +159,9 @@ pub(crate) fn ready(api: &FakeApi) -> usize {
     api.pods().iter().filter(|pod| pods::is_active(pod) && pods::is_ready(pod)).count()
 }
 
-/// What the property below found once: the status of a ReplicaSet that was scaled down and up again still counted, as available,
-/// a pod that was being given up, and the rollout fell below its minimum.
+/// What the property below found once: the status of a ReplicaSet that was scaled down and up again
+/// still counted, as available, a pod that was being given up, and the rollout fell below its
+/// minimum.
 #[test]
 fn a_status_from_before_a_scaling_is_not_relied_on() {
     let happenings = [
@@ -251,7 +253,8 @@ fn a_status_from_before_a_scaling_is_not_relied_on() {
     rollout_within_limits(&happenings);
 }
 
-/// The same for a write whose answer was lost: the view did not show it, and the next ReplicaSet was made too large.
+/// The same for a write whose answer was lost: the view did not show it, and the next ReplicaSet
+/// was made too large.
 #[test]
 fn after_a_lost_answer_nothing_is_planned_from_the_old_view() {
     let happenings = [
@@ -267,7 +270,8 @@ fn after_a_lost_answer_nothing_is_planned_from_the_old_view() {
     rollout_within_limits(&happenings);
 }
 
-/// A rollout of 4 pods with 25 %/25 %: at most 5 are asked for, and 3 of those that were up are ready at every moment.
+/// A rollout of 4 pods with 25 %/25 %: at most 5 are asked for, and 3 of those that were up are
+/// ready at every moment.
 fn rollout_within_limits(happenings: &[Happening]) {
     let mut world = World::with_node();
     world.create(deployment("web", 4, "v0"));

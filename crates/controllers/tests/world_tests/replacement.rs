@@ -516,7 +516,8 @@ fn a_person_moves_a_pod_back_when_there_is_no_other_node() {
     }
 }
 
-/// A Deployment whose first revision was healthy, or not, and whose second one is rolled out; answers a pod of the second.
+/// A Deployment whose first revision was healthy, or not, and whose second one is rolled out;
+/// answers a pod of the second.
 fn rolled_out(first: Option<&str>) -> (World, String) {
     let mut world = World::with_node();
     let web = world.create(deployment("web", 1, "one"));
@@ -554,7 +555,8 @@ fn a_rollback_gives_the_template_of_a_healthy_revision_again_once() {
     assert_eq!(templates, 2, "no revision was made for it");
 }
 
-/// The pods that failed go with their revision, and the request after ten minutes: the event stays for an hour.
+/// The pods that failed go with their revision, and the request after ten minutes: the event stays
+/// for an hour.
 #[test]
 fn a_rollback_is_told_of_the_deployment_with_its_reason() {
     let image = "container \"app\" waits for its image \"two\", which cannot be had";

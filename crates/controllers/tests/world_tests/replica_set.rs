@@ -122,7 +122,8 @@ fn pods_are_adopted_and_let_go_by_their_labels() {
 
 #[test]
 fn the_least_valuable_pods_go_first() {
-    // Each case: what makes the pod of the first name go before the one of the second; upstream's ActivePodsWithRanks.
+    // Each case: what makes the pod of the first name go before the one of the second; upstream's
+    // ActivePodsWithRanks.
     type Shape = fn(&mut serde_json::Value);
     let cases: &[(&str, Shape, Shape)] = &[
         ("not bound before bound", |_| {}, |p| p["spec"]["nodeName"] = json!("node-1")),

@@ -1,5 +1,6 @@
-//! Rollouts of any shape keep within maxSurge and maxUnavailable, also when the Deployment is scaled on the way. Source: the API
-//! reference of RollingUpdateDeployment: maxSurge rounds up, maxUnavailable down, and both 0 mean that one may be unavailable.
+//! Rollouts of any shape keep within maxSurge and maxUnavailable, also when the Deployment is
+//! scaled on the way. Source: the API reference of RollingUpdateDeployment: maxSurge rounds up,
+//! maxUnavailable down, and both 0 mean that one may be unavailable.
 
 use proptest::prelude::*;
 use rekindle_controllers::Object;
@@ -46,7 +47,8 @@ fn limits(size: usize, surge: Share, unavailable: Share) -> (usize, usize) {
     if above == 0 && below == 0 { (0, 1) } else { (above, below) }
 }
 
-/// A rollout that is disturbed by nothing but what lags and is lost, within the widest of the limits of all its sizes.
+/// A rollout that is disturbed by nothing but what lags and is lost, within the widest of the
+/// limits of all its sizes.
 fn rolls_out(size: usize, surge: Share, unavailable: Share, happenings: &[Happening]) {
     let mut web = deployment("web", i32::try_from(size).unwrap(), "v0");
     web["spec"]["strategy"]["rollingUpdate"] =
@@ -83,8 +85,8 @@ fn rolls_out(size: usize, surge: Share, unavailable: Share, happenings: &[Happen
     assert_rolled_out(&world, wanted);
 }
 
-/// What the property below found: the answer to a scaling was lost, then that to a status of the same ReplicaSet, and the first was
-/// forgotten about; the next ReplicaSet was made too large.
+/// What the property below found: the answer to a scaling was lost, then that to a status of the
+/// same ReplicaSet, and the first was forgotten about; the next ReplicaSet was made too large.
 #[test]
 fn of_two_lost_answers_about_an_object_neither_is_forgotten() {
     let happenings = [

@@ -136,7 +136,8 @@ fn a_pod_that_was_made_smaller_makes_room_once_its_node_says_so() {
 fn reasons_are_counted_over_nodes_as_upstream_words_them() {
     let no_victims = "No preemption victims found for incoming pod";
     let no_help = "Preemption is not helpful for scheduling";
-    // (what is special about the node, what is special about the pod, the message, why preemption is of no use)
+    // (what is special about the node, what is special about the pod, the message, why preemption
+    // is of no use)
     let cases = [
         (json!({}), asks("10", "1Gi"), "0/1 nodes are available: 1 Insufficient cpu.", no_help),
         (

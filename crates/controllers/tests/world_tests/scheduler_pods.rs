@@ -92,7 +92,8 @@ fn pods_go_near_those_they_want_and_away_from_those_they_shun() {
 
 #[test]
 fn terms_reach_their_own_namespace_those_named_and_those_selected() {
-    // (what the term says of namespaces, whether the pod of namespace "shop" keeps away the one of "other")
+    // (what the term says of namespaces, whether the pod of namespace "shop" keeps away the one of
+    // "other")
     for (namespaces, is_kept_away) in [
         (json!({}), false),
         (json!({"namespaces": ["other"]}), true),
@@ -168,7 +169,8 @@ fn constraint(key: &str, more: &Value) -> Value {
     json!({"topologySpreadConstraints": [constraint]})
 }
 
-/// Pod Topology Spread Constraints, "Example: one topology spread constraint" and what its fields mean.
+/// Pod Topology Spread Constraints, "Example: one topology spread constraint" and what its fields
+/// mean.
 #[test]
 fn pods_are_spread_as_far_as_their_constraints_say() {
     // (the constraint, more of the spec, where pods of app web are, where the next one may not go)
@@ -207,7 +209,8 @@ fn pods_are_spread_as_far_as_their_constraints_say() {
     }
 }
 
-/// The same page, "nodeTaintsPolicy": a domain that the pod may not go to holds it up unless the policy is Honor.
+/// The same page, "nodeTaintsPolicy": a domain that the pod may not go to holds it up unless the
+/// policy is Honor.
 #[test]
 fn tainted_nodes_count_for_spreading_unless_taints_are_honoured() {
     for (policy, expected) in [("Ignore", None), ("Honor", Some("a"))] {
@@ -310,8 +313,9 @@ fn nodes_of_one_machine_share_its_ports() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes in whatever order: anti-affinity holds between any two pods that have a node, in both directions, no
-    /// constraint is broken by more than its skew, and the same pods go to the same nodes.
+    /// Whatever comes in whatever order: anti-affinity holds between any two pods that have a node,
+    /// in both directions, no constraint is broken by more than its skew, and the same pods go to
+    /// the same nodes.
     #[test]
     fn placed_pods_respect_each_other(
         pods in proptest::collection::vec((0..3usize, 0..4usize, 0..3usize), 1..10),

@@ -1,5 +1,6 @@
-//! The scheduler: when all is quiet no pod waits that a scheduler which sees everything for the first time would place, or would
-//! make room for. What wakes a pod is guessed from changes; this looks for changes that wake too few.
+//! The scheduler: when all is quiet no pod waits that a scheduler which sees everything for the
+//! first time would place, or would make room for. What wakes a pod is guessed from changes; this
+//! looks for changes that wake too few.
 
 use proptest::prelude::*;
 use rekindle_controllers::plan::{Part, Propagation};
@@ -278,7 +279,8 @@ fn happens(world: &mut World, number: usize, happening: &Happening) {
     world.settle();
 }
 
-/// True when others end already where the pod is to go. It is looked at when they are gone, whatever comes between.
+/// True when others end already where the pod is to go. It is looked at when they are gone,
+/// whatever comes between.
 fn is_waited_for(world: &World, pod: &Pod) -> bool {
     let Some(nominated) = pods::nominated_node(pod) else { return false };
     let is_there = world.api.objects.contains_key(&id(Kind::Node, nominated));

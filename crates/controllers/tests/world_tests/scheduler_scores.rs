@@ -45,7 +45,8 @@ fn a_pod_goes_where_it_evens_out_the_use_of_cpu_and_memory() {
     }
 }
 
-/// On the first node three pods run that ask for nothing, which counts as 100m and 200 MiB each; on the second one that says so.
+/// On the first node three pods run that ask for nothing, which counts as 100m and 200 MiB each; on
+/// the second one that says so.
 #[test]
 fn pods_that_ask_for_nothing_fill_a_node_all_the_same() {
     let mut world = World::new();
@@ -62,8 +63,9 @@ fn pods_that_ask_for_nothing_fill_a_node_all_the_same() {
     assert_eq!(node_of(&world, &pod).as_deref(), Some("b"));
 }
 
-/// Node `a` is four fifths full, `b` is empty, and each has a label with its name. Pods without an owner go where there is room, all of
-/// them; the third of a ReplicaSet goes beside the others of its own (68 points of room against 2 · 60 of spreading; the second had 2 · 34).
+/// Node `a` is four fifths full, `b` is empty, and each has a label with its name. Pods without an
+/// owner go where there is room, all of them; the third of a ReplicaSet goes beside the others of
+/// its own (68 points of room against 2 · 60 of spreading; the second had 2 · 34).
 #[test]
 fn pods_of_a_replica_set_do_not_all_go_to_the_emptiest_node() {
     for (has_owner, on_a) in [(false, 0), (true, 1)] {
@@ -141,7 +143,8 @@ enum Pull {
     Clean,
 }
 
-/// Puts a pod on each of the nodes, so that they are equally full: `at` is the app of that on this node.
+/// Puts a pod on each of the nodes, so that they are equally full: `at` is the app of that on this
+/// node.
 fn fill(world: &mut World, name: &str, node: &str, at: &str, others: &str) {
     for host in ["a", "b", "c"] {
         let app = if host == node { at } else { others };
@@ -181,7 +184,8 @@ fn draw(world: &mut World, pod: &mut Value, pull: Pull, node: &str) {
     }
 }
 
-/// The default plugins of kube-scheduler and their weights; each draws with its 0 to 100 points. Among equals the first by name.
+/// The default plugins of kube-scheduler and their weights; each draws with its 0 to 100 points.
+/// Among equals the first by name.
 #[test]
 fn what_draws_a_pod_counts_by_its_weight() {
     let cases: [(&[Pull], &[Pull], &str); 12] = [
@@ -217,8 +221,8 @@ fn what_draws_a_pod_counts_by_its_weight() {
     }
 }
 
-/// The more domains a constraint has, the more a pod in one counts: 16 in the zone and 8 on the host are less than 12 and 12, as
-/// there are two zones and three hosts.
+/// The more domains a constraint has, the more a pod in one counts: 16 in the zone and 8 on the
+/// host are less than 12 and 12, as there are two zones and three hosts.
 #[test]
 fn of_two_constraints_the_one_with_more_domains_weighs_more() {
     let mut world = World::new();
@@ -248,7 +252,8 @@ fn of_two_constraints_the_one_with_more_domains_weighs_more() {
     assert_eq!(node_of(&world, &pod).as_deref(), Some("b"));
 }
 
-/// Of more than a hundred nodes a part is looked at first, and then the others: what a node has counts in either part.
+/// Of more than a hundred nodes a part is looked at first, and then the others: what a node has
+/// counts in either part.
 #[test]
 fn an_image_counts_on_nodes_that_are_looked_at_later() {
     let name = |number: usize| format!("node-{number:03}");

@@ -59,7 +59,8 @@ fn status(world: &World) -> k8s_openapi::api::apps::v1::StatefulSetStatus {
     }
 }
 
-/// `web-0:one web-1:two`, a mark behind each that is not simply ready: `!` not ready, `-` going, `x` ended.
+/// `web-0:one web-1:two`, a mark behind each that is not simply ready: `!` not ready, `-` going,
+/// `x` ended.
 fn shown(world: &World) -> String {
     let pods = world.api.pods();
     let mut texts: Vec<String> = pods
@@ -237,7 +238,8 @@ fn max_unavailable_lets_so_many_be_replaced_at_once() {
     );
 }
 
-/// kubernetes#137409, mended upstream by #137666: what is broken and old is left at once, whatever may be unavailable.
+/// kubernetes#137409, mended upstream by #137666: what is broken and old is left at once, whatever
+/// may be unavailable.
 #[test]
 fn under_parallel_a_broken_revision_is_left_whether_it_ever_worked_or_not() {
     for worked_once in [false, true] {
@@ -320,7 +322,8 @@ fn a_look_at_a_parallel_set_makes_a_few_hundred_pods_at_most_however_many_it_wan
     }
 }
 
-/// Each was made although the first was refused, all at once; and what is below the refused ones is mended still.
+/// Each was made although the first was refused, all at once; and what is below the refused ones is
+/// mended still.
 #[test]
 fn while_a_pod_is_refused_the_others_are_mended_and_counted() {
     let mut world = World::with_node();
@@ -580,7 +583,8 @@ fn events_about_claims_are_worded_as_upstream() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
 
-    /// Whatever lags, is lost or fails: one pod an ordinal, and in the end the right ones, of the template as it is.
+    /// Whatever lags, is lost or fails: one pod an ordinal, and in the end the right ones, of the
+    /// template as it is.
     #[test]
     fn a_stateful_set_ends_with_one_pod_an_ordinal_whatever_happens(
         policy in prop_oneof![Just("OrderedReady"), Just("Parallel")],

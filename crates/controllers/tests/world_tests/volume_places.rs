@@ -1,4 +1,5 @@
-//! Where pods with volumes go: nodes that can have the volumes, and what is said when there is none.
+//! Where pods with volumes go: nodes that can have the volumes, and what is said when there is
+//! none.
 
 use rekindle_controllers::plan::{Propagation, Refusal};
 use rekindle_controllers::{Key, Kind, Object, Outcome, Write, reconcile};
@@ -12,7 +13,8 @@ use crate::world::{World, id};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Nodes `a` and `b`, and the class `disk`, whose volumes are made by people and bound to a pod's node.
+/// Nodes `a` and `b`, and the class `disk`, whose volumes are made by people and bound to a pod's
+/// node.
 fn world() -> World {
     let mut world = World::new();
     world.check = Box::new(nothing_is_shared);
@@ -154,7 +156,8 @@ fn a_volume_is_asked_of_another_node_when_the_one_that_was_to_make_it_is_gone() 
     assert_eq!(notes.len(), 0, "nobody is to make it: {notes:?}");
 }
 
-/// sig-storage-lib-external-provisioner begins when the claim names it, and for a claim that waits for its pod when a node is chosen, too.
+/// sig-storage-lib-external-provisioner begins when the claim names it, and for a claim that waits
+/// for its pod when a node is chosen, too.
 #[test]
 fn an_external_provisioner_is_asked_by_its_name() {
     for (mode, node) in [("Immediate", None), ("WaitForFirstConsumer", Some("a"))] {
@@ -276,7 +279,8 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
     }
 }
 
-/// A volume of the class local-path is made by its node: from one that is not heard of it never comes.
+/// A volume of the class local-path is made by its node: from one that is not heard of it never
+/// comes.
 #[test]
 fn a_claim_whose_node_falls_silent_before_it_made_the_volume_is_served_by_another() {
     let everything = json!([{"operator": "Exists"}]);
@@ -314,7 +318,8 @@ fn a_claim_whose_node_falls_silent_before_it_made_the_volume_is_served_by_anothe
         if is_made {
             continue;
         }
-        // Nobody is left who could make it, until one is heard of again; who tolerates everything asks nobody in vain.
+        // Nobody is left who could make it, until one is heard of again; who tolerates everything
+        // asks nobody in vain.
         ready(&mut world, "b", "Unknown");
         assert_eq!(selected(&world, "data"), None, "{tolerations}");
         ready(&mut world, "a", "True");
@@ -322,7 +327,8 @@ fn a_claim_whose_node_falls_silent_before_it_made_the_volume_is_served_by_anothe
     }
 }
 
-/// A pod with a claim of its own, of a class whose volumes are made on the pod's node, that asks for so many CPUs.
+/// A pod with a claim of its own, of a class whose volumes are made on the pod's node, that asks
+/// for so many CPUs.
 fn with_own_claim(world: &mut World, name: &str, cpu: &str) {
     world.create(claim(&format!("data-{name}"), "local-path", 1));
     let mut pod = pod_of(name, &[&format!("data-{name}")]);
@@ -331,7 +337,8 @@ fn with_own_claim(world: &mut World, name: &str, cpu: &str) {
     world.create(pod);
 }
 
-/// Volumes do not follow a pod elsewhere: the room of one that waits for its volumes is its own (KEP-5278).
+/// Volumes do not follow a pod elsewhere: the room of one that waits for its volumes is its own
+/// (KEP-5278).
 #[test]
 fn pods_that_wait_for_volumes_do_not_take_each_others_room() {
     let mut world = world();

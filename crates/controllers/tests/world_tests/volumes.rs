@@ -77,7 +77,8 @@ pub(crate) fn node_of(world: &World, pod: &str) -> Option<String> {
     }
 }
 
-/// What must hold after every write: a volume is of one claim at most, and a claim says so only of a volume that is its own.
+/// What must hold after every write: a volume is of one claim at most, and a claim says so only of
+/// a volume that is its own.
 pub(crate) fn nothing_is_shared(api: &FakeApi) {
     let mut taken = BTreeSet::new();
     for object in api.objects.values() {
@@ -211,8 +212,8 @@ fn a_claim_that_a_pod_brings_along_is_made_for_it() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Claims and volumes come and go while answers are lost: no volume is ever shared, and in the end no claim waits beside
-    /// a volume that it could have.
+    /// Claims and volumes come and go while answers are lost: no volume is ever shared, and in the
+    /// end no claim waits beside a volume that it could have.
     #[test]
     fn no_volume_is_shared_whatever_is_lost(
         steps in prop::collection::vec((0u8..4, 0usize..5, 1u32..4, 0u8..3), 1..30),

@@ -94,7 +94,8 @@ impl World {
         self.follow(change);
     }
 
-    /// A watch breaks and lists anew; the list is `lag` events behind, but not behind what the watch had shown.
+    /// A watch breaks and lists anew; the list is `lag` events behind, but not behind what the
+    /// watch had shown.
     pub(crate) fn relist(&mut self, kind: Kind, lag: usize) {
         self.view.set_time(self.api.now);
         let log = self.api.log.get(&kind).cloned().unwrap_or_default();
@@ -169,7 +170,8 @@ impl World {
         }
     }
 
-    /// Lets watches and controllers run until nothing is left to do now. Panics when that takes unreasonably long.
+    /// Lets watches and controllers run until nothing is left to do now. Panics when that takes
+    /// unreasonably long.
     pub(crate) fn settle(&mut self) {
         for _ in 0..20_000 {
             let shown = Kind::ALL.into_iter().filter(|kind| self.watch_next(*kind)).count();

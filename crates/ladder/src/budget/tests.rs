@@ -140,7 +140,8 @@ fn what_a_clock_that_was_ahead_has_decided_leaves_room_before_that_has_caught_up
     assert_eq!(others.room(NOW, &strict, &ahead), Room::Free);
     let limits = Limits { namespace: TokenBucket::new(1, 1), ..Limits::default() };
     assert_eq!(room_in(NOW, &limits, &Crowd::default(), &ahead), Room::Free);
-    // the clocks of two machines differ by a little: what one of them has decided just now counts for the other
+    // the clocks of two machines differ by a little: what one of them has decided just now counts
+    // for the other
     let soon = NOW + TickDuration::from_secs(2);
     let other = [of_pod("web-1", ledger(Rung::Pod, &[soon], None))];
     let others = Occupancy::of(NOW, [].iter(), other.iter());

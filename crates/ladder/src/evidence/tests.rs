@@ -86,7 +86,7 @@ fn every_reason_that_a_node_writes_is_known() {
     for status in [ExitStatus::OomKilled, ExitStatus::StartError, ExitStatus::Unknown] {
         let end = end(status.code(), status.reason(), "");
         let what = of_end(&end, Then::Policy(RestartPolicy::Always), Sandbox::Stands).what;
-        assert!(!what.starts_with("exited with"), "{}: {what}", status.reason());
+        assert!(!what.to_string().starts_with("exited with"), "{}: {what}", status.reason());
     }
 }
 

@@ -64,8 +64,8 @@ fn ended_attempts_follow_from_count_and_states() {
     assert_eq!(PodView::of(&Pod::default()).containers.len(), 0);
 }
 
-/// Evicted, ended by a shutdown or refused: the object stays, and nothing is to be done for it. What its containers did on the way out is
-/// no failure.
+/// Evicted, ended by a shutdown or refused: the object stays, and nothing is to be done for it.
+/// What its containers did on the way out is no failure.
 #[test]
 fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
     for reason in ["Evicted", "Terminated", "NodeShutdown"] {

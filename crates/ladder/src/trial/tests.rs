@@ -109,7 +109,8 @@ fn a_trial_helped_when_the_pod_has_run_for_twice_as_long_as_the_last_time() {
     }
 }
 
-/// A ledger that asked for a restart so many seconds ago, which is another matter than that it was carried out.
+/// A ledger that asked for a restart so many seconds ago, which is another matter than that it was
+/// carried out.
 fn asked(
     rung: Rung,
     at: Tick,

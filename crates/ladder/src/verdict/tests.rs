@@ -66,7 +66,8 @@ fn a_ladder_that_never_climbs_is_accepted_and_says_so() {
     );
 }
 
-/// On a cluster whose API server does not look (one older than 1.25 knows no rules between fields) such a ladder gets in.
+/// On a cluster whose API server does not look (one older than 1.25 knows no rules between fields)
+/// such a ladder gets in.
 #[test]
 fn a_ladder_that_can_never_act_is_not_accepted() {
     let requirement = |operator: &str, values: &[&str]| LabelSelectorRequirement {

@@ -1,5 +1,5 @@
-//! What a register keeps, made anew by a walk over all ledgers and requests: the definition that it is held to, and the measure that
-//! it is compared with.
+//! What a register keeps, made anew by a walk over all ledgers and requests: the definition that it
+//! is held to, and the measure that it is compared with.
 
 use rekindle_ladder::{Asker, Crowd, Occupancy, decided_lately};
 use rekindle_types::Tick;

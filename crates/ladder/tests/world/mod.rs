@@ -1,4 +1,5 @@
-//! A pod, its node and its PodRestarts, as far as the ladder sees them. Times in statuses are whole seconds, as in the API.
+//! A pod, its node and its PodRestarts, as far as the ladder sees them. Times in statuses are whole
+//! seconds, as in the API.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::collections::BTreeMap;
@@ -265,7 +266,8 @@ impl World {
         self.restarts.push(PodRestart { metadata, spec, ..Default::default() });
     }
 
-    /// Decides, keeps the ledger, and counts what was asked for. The PodRestart does not show up by itself.
+    /// Decides, keeps the ledger, and counts what was asked for. The PodRestart does not show up by
+    /// itself.
     pub(crate) fn decide(&mut self) -> Decision {
         let pod = self.pod();
         let restarts: Vec<&PodRestart> = self.restarts.iter().collect();

@@ -8,7 +8,8 @@
 //! | `a-b-c-d.NS.pod` | that address, when a pod of the namespace has it |
 //! | `dns-version`, `ns.dns` | the version of this scheme, the server |
 //!
-//! A Service without endpoints has no name (the specification, 2.4.1). What is above an existing name exists, and has no data.
+//! A Service without endpoints has no name (the specification, 2.4.1). What is above an existing
+//! name exists, and has no data.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -436,7 +437,8 @@ fn reversed(labels: &[String]) -> Option<IpAddr> {
     }
 }
 
-/// Endpoints say what they are called; a pod that is no endpoint is called after its address. `None`: it is none of ours.
+/// Endpoints say what they are called; a pod that is no endpoint is called after its address.
+/// `None`: it is none of ours.
 fn of_address(view: &View, zone: &Zone, address: IpAddr, wanted: Wanted) -> Option<Found> {
     let Zone { domain, subnet, server: _ } = zone;
     let mut names: BTreeSet<String> = view

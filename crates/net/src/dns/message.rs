@@ -1,7 +1,8 @@
-//! Messages: bytes in and out, pure. Any bytes are a query, or are answered with what is wrong with them, or with nothing.
+//! Messages: bytes in and out, pure. Any bytes are a query, or are answered with what is wrong with
+//! them, or with nothing.
 //!
-//! Nothing that was sent is repeated but the question and, where somebody else was asked, their answer; and no answer over UDP is
-//! larger than 1232 bytes: whoever wants more comes over TCP.
+//! Nothing that was sent is repeated but the question and, where somebody else was asked, their
+//! answer; and no answer over UDP is larger than 1232 bytes: whoever wants more comes over TCP.
 
 use std::net::IpAddr;
 
@@ -175,7 +176,8 @@ impl Query {
         self.end(additional)
     }
 
-    /// What another server is asked: the same question, or the one for `target`, under this id. `None`: the name is none.
+    /// What another server is asked: the same question, or the one for `target`, under this id.
+    /// `None`: the name is none.
     pub(super) fn to_upstream(&self, id: u16, target: Option<&str>) -> Option<Vec<u8>> {
         let name = match target {
             Some(target) => Name::vec_from_str(target).ok()?,
@@ -200,7 +202,8 @@ impl Query {
         Some(additional.finish())
     }
 
-    /// The answer of another server to the same question, as it is; over UDP one that is too long is left out and said to be.
+    /// The answer of another server to the same question, as it is; over UDP one that is too long
+    /// is left out and said to be.
     pub(super) fn pass_on(&self, mut reply: Vec<u8>, transport: Transport) -> Vec<u8> {
         if reply.len() > self.bytes_max(transport) {
             let mut reply = self.begin(Rcode::NOERROR, transport);
@@ -389,8 +392,9 @@ enum PushFailed {
     Full,
 }
 
-/// Takes a record over from another server's answer, whose names may be written as references into that answer. Of the types that
-/// have names in them only aliases are: nothing else is wanted of what a Service stands for.
+/// Takes a record over from another server's answer, whose names may be written as references into
+/// that answer. Of the types that have names in them only aliases are: nothing else is wanted of
+/// what a Service stands for.
 fn push_theirs(
     own: &mut AnswerBuilder<Target>,
     record: &ParsedRecord<'_, &[u8]>,

@@ -1,4 +1,5 @@
-//! Cluster DNS: the names of Services and pods, answered by the engine itself on the bridge's address.
+//! Cluster DNS: the names of Services and pods, answered by the engine itself on the bridge's
+//! address.
 //!
 //! ```text
 //!  pod ──UDP, TCP──► server ── message (bytes in) ──► answer (question + view -> reply) ── message (bytes out) ──► pod
@@ -8,9 +9,10 @@
 //!                   upstream: the node's resolvers
 //! ```
 //!
-//! Source of behaviour: the specification of Kubernetes' DNS-based service discovery, version 1.1.0, and where it leaves things
-//! open CoreDNS' plugin `kubernetes`. `view`, `answer` and `message` are pure. What comes from a pod is bounded in size, and in
-//! what it can make the server do: a question of this cluster is answered from memory, one of elsewhere holds a place among
+//! Source of behaviour: the specification of Kubernetes' DNS-based service discovery, version
+//! 1.1.0, and where it leaves things open CoreDNS' plugin `kubernetes`. `view`, `answer` and
+//! `message` are pure. What comes from a pod is bounded in size, and in what it can make the server
+//! do: a question of this cluster is answered from memory, one of elsewhere holds a place among
 //! those under way.
 
 mod answer;

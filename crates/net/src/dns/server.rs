@@ -1,8 +1,9 @@
 //! The sockets of cluster DNS, and what limits those who ask.
 //!
-//! It listens at the bridge's address, and answers who is on the pods' subnet, or at that address: pods, and processes of the
-//! node. Whoever writes an address from elsewhere on a packet has it answered to nobody; with that of another pod it is answered to
-//! that pod, and counts against that pod's places.
+//! It listens at the bridge's address, and answers who is on the pods' subnet, or at that address:
+//! pods, and processes of the node. Whoever writes an address from elsewhere on a packet has it
+//! answered to nobody; with that of another pod it is answered to that pod, and counts against that
+//! pod's places.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -37,7 +37,8 @@ impl Upstream {
         Self { file, own, known: Mutex::default() }
     }
 
-    /// Asks one after the other until one has an answer. `None`: the node has no resolver, or none answers.
+    /// Asks one after the other until one has an answer. `None`: the node has no resolver, or none
+    /// answers.
     pub(super) async fn ask(
         &self,
         query: &Query,
@@ -107,7 +108,8 @@ async fn over_udp(resolver: SocketAddr, message: &[u8]) -> io::Result<Vec<u8>> {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    // a port of its own for each question: the kernel chooses it, and takes answers of this resolver only
+    // a port of its own for each question: the kernel chooses it, and takes answers of this
+    // resolver only
     let socket = UdpSocket::bind(any).await?;
     socket.connect(resolver).await?;
     socket.send(message).await?;

@@ -31,7 +31,8 @@ pub(super) async fn serve(
     let mut connections = JoinSet::new();
     loop {
         let accepted = {
-            // to its end: who is accepted and waits for a place is not dropped because another one leaves
+            // to its end: who is accepted and waits for a place is not dropped because another one
+            // leaves
             let mut accepting = pin!(accept(&listener, &mine, &all));
             loop {
                 tokio::select! {

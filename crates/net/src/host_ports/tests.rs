@@ -17,7 +17,8 @@ fn port(protocol: PortProtocol, listen: IpAddr) -> HostPort {
     HostPort { protocol, listen: (listen, 8080).into(), pod_port: 80 }
 }
 
-/// A server that answers each connection with its name and then with what it was sent, until that ends.
+/// A server that answers each connection with its name and then with what it was sent, until that
+/// ends.
 async fn server(pod: IpAddr, name: &'static str) -> JoinHandle<()> {
     let listener = TcpListener::bind((pod, 80)).await.unwrap();
     tokio::spawn(async move {

@@ -1,4 +1,5 @@
-//! Datagrams to a port of the node. Each client has a socket of its own towards the pod, so that answers find their way back.
+//! Datagrams to a port of the node. Each client has a socket of its own towards the pod, so that
+//! answers find their way back.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,10 +10,11 @@ use tokio::net::UdpSocket;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Clients of one port at a time, as far as there is a place among all connections; datagrams of others are dropped, as
-/// datagrams may be.
+/// Clients of one port at a time, as far as there is a place among all connections; datagrams of
+/// others are dropped, as datagrams may be.
 const CLIENTS_MAX: usize = 256;
-/// A client to which the pod has said nothing for so long is forgotten; its next datagram makes it known again.
+/// A client to which the pod has said nothing for so long is forgotten; its next datagram makes it
+/// known again.
 const SILENT_MAX: Duration = Duration::from_secs(120);
 /// After the socket failed.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -82,7 +84,8 @@ async fn towards(pod: SocketAddr) -> Option<Arc<UdpSocket>> {
     Some(Arc::new(socket))
 }
 
-/// Carries the pod's answers to a client, until there are no more. Room for one is only held while there is one.
+/// Carries the pod's answers to a client, until there are no more. Room for one is only held while
+/// there is one.
 async fn answer(
     socket: Arc<UdpSocket>,
     client: SocketAddr,

@@ -100,8 +100,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Against a model: unique, stable, inside, exhausted only when really full, and of the free ones never one that was
-    /// released later than another free one.
+    /// Against a model: unique, stable, inside, exhausted only when really full, and of the free
+    /// ones never one that was released later than another free one.
     #[test]
     fn addresses_are_unique_stable_and_reused_late(steps in steps(), prefix in 27u8..=30) {
         let mut pool = Pool::new(Ipv4Net::new(Ipv4Addr::new(10, 9, 8, 0), prefix).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Network namespaces made by a test: they end with the processes that hold them, also when the test fails.
+//! Network namespaces made by a test: they end with the processes that hold them, also when the
+//! test fails.
 #![allow(unreachable_pub, reason = "each test binary has it as a module of its own")]
 
 use std::future::Future;

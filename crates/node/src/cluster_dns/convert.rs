@@ -16,13 +16,14 @@ pub(super) fn service(service: &Service) -> Option<dns::Service> {
     match (spec.type_.as_deref(), &spec.external_name) {
         (Some("ExternalName"), Some(name)) => Some(dns::Service::External(name.clone())),
         (Some("ExternalName"), None) => None,
-        // nothing routes to an address of its own: its name is that of its endpoints, as if it were headless
+        // nothing routes to an address of its own: its name is that of its endpoints, as if it were
+        // headless
         (Some(_) | None, _) => Some(dns::Service::Endpoints),
     }
 }
 
-/// The endpoints of a slice that are ready. One that says nothing of it is (API reference of EndpointConditions), and
-/// `publishNotReadyAddresses` is heeded by who writes it.
+/// The endpoints of a slice that are ready. One that says nothing of it is (API reference of
+/// EndpointConditions), and `publishNotReadyAddresses` is heeded by who writes it.
 pub(super) fn slice(slice: &EndpointSlice) -> Option<dns::Slice> {
     let service = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?.clone();
     let ready = |endpoint: &&Endpoint| {
@@ -50,7 +51,8 @@ fn port(port: &EndpointPort) -> Option<dns::Port> {
     })
 }
 
-/// What is read of a pod. Pods change more often than anything else, and most of one is nothing to DNS.
+/// What is read of a pod. Pods change more often than anything else, and most of one is nothing to
+/// DNS.
 pub(super) type PodStatus = Object<NotUsed, Addressed>;
 
 /// A part of a pod's status.

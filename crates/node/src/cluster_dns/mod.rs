@@ -1,5 +1,5 @@
-//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and keeps the view of `rekindle_net::dns` up to date.
-//! One server answers for all nodes of a machine.
+//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and keeps the view of
+//! `rekindle_net::dns` up to date. One server answers for all nodes of a machine.
 
 mod convert;
 
@@ -28,8 +28,8 @@ use crate::config::CLUSTER_DOMAIN;
 pub struct ClusterDns(DnsServer);
 
 impl ClusterDns {
-    /// Begins to listen at the bridge's address, for the pods of this subnet. Other names are asked of the resolvers in
-    /// `resolv_conf`. Must run inside a tokio runtime.
+    /// Begins to listen at the bridge's address, for the pods of this subnet. Other names are asked
+    /// of the resolvers in `resolv_conf`. Must run inside a tokio runtime.
     ///
     /// # Errors
     /// When something else on the machine has the port.
@@ -47,8 +47,8 @@ impl ClusterDns {
         self.0.address()
     }
 
-    /// Serves, once it knows what there is: nobody is told that a name does not exist because it is not known yet. Ends when it
-    /// is dropped.
+    /// Serves, once it knows what there is: nobody is told that a name does not exist because it is
+    /// not known yet. Ends when it is dropped.
     pub async fn serve(self, client: Client) {
         let view = SharedView::default();
         let services: Api<Service> = Api::all(client.clone());
@@ -83,7 +83,8 @@ fn apply(view: &SharedView, change: Change) {
     change(&mut view.write().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// The changes that a watch of one kind shows: first all of the kind at once, and again when the watch had to begin anew.
+/// The changes that a watch of one kind shows: first all of the kind at once, and again when the
+/// watch had to begin anew.
 fn watch<K, T>(
     objects: Api<K>,
     convert: fn(&K) -> Option<T>,

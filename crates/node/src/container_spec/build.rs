@@ -97,8 +97,8 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
     })
 }
 
-/// A sidecar, and a regular container whose own policy, or else its pod's, has it started again. An ephemeral one runs once, and so does an init
-/// container when all goes well.
+/// A sidecar, and a regular container whose own policy, or else its pod's, has it started again. An
+/// ephemeral one runs once, and so does an init container when all goes well.
 pub(super) fn renewal(pod: &Pod, container: &Container) -> Renewal {
     let Some(spec) = &pod.spec else { return Renewal::NotExpected };
     let is_regular = spec.containers.iter().any(|one| one.name == container.name);

@@ -17,12 +17,14 @@ const UTS_MAX: usize = 64;
 pub(crate) struct Hostname {
     /// Without domain.
     pub name: String,
-    /// What follows it in the full name, when the pod has a subdomain: `subdomain.namespace.svc.<cluster domain>`.
+    /// What follows it in the full name, when the pod has a subdomain:
+    /// `subdomain.namespace.svc.<cluster domain>`.
     pub domain: Option<String>,
 }
 
-/// The machine's, for a pod on its network: that is what containerd gives it, and the kubelet hands on no other. Else
-/// `spec.hostnameOverride`, which stands alone (KEP-4762); else `spec.hostname`, else the pod's name cut to 63 characters.
+/// The machine's, for a pod on its network: that is what containerd gives it, and the kubelet hands
+/// on no other. Else `spec.hostnameOverride`, which stands alone (KEP-4762); else `spec.hostname`,
+/// else the pod's name cut to 63 characters.
 pub(crate) fn pod_hostname(pod: &Pod, cluster_domain: &str) -> Hostname {
     match pod_namespaces(pod).network {
         Namespace::Host => return Hostname { name: machine_name(), domain: None },

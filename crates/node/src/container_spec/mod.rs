@@ -1,4 +1,5 @@
-//! From a pod's spec to what the runtime carries out: sandboxes, containers, their limits, rights and mounts.
+//! From a pod's spec to what the runtime carries out: sandboxes, containers, their limits, rights
+//! and mounts.
 
 mod build;
 mod error;

@@ -19,7 +19,8 @@ const HOSTS: &str = "/etc/hosts";
 pub(crate) struct VolumePath {
     /// Its folder (or file, of a hostPath), or its image.
     pub source: MountSource,
-    /// `ReadOnly` for what the agent projects (ConfigMaps, Secrets, the downward API) and for images.
+    /// `ReadOnly` for what the agent projects (ConfigMaps, Secrets, the downward API) and for
+    /// images.
     pub access: Access,
 }
 
@@ -34,7 +35,8 @@ pub(crate) struct MountPaths<'a> {
     pub termination_log: Option<PathBuf>,
 }
 
-/// The mounts, parents before children: the volumes, then what the agent provides where no volume stands.
+/// The mounts, parents before children: the volumes, then what the agent provides where no volume
+/// stands.
 pub(crate) fn container_mounts(
     container: &Container,
     paths: &MountPaths<'_>,
@@ -68,8 +70,8 @@ fn agent_file(source: PathBuf, destination: PathBuf, access: Access) -> Mount {
     Mount { source, sub_path: None, destination, access, options }
 }
 
-/// /etc/hosts may always be written, as the kubelet mounts it; the others are the runtime's, which mounts them as it does the root
-/// (containerd, `containerMounts`).
+/// /etc/hosts may always be written, as the kubelet mounts it; the others are the runtime's, which
+/// mounts them as it does the root (containerd, `containerMounts`).
 fn etc_file_access(container: &Container, destination: &Path) -> Access {
     let context = container.security_context.as_ref();
     let read_only_root = context.and_then(|c| c.read_only_root_filesystem).unwrap_or(false);

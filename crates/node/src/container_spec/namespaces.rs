@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_runtime::{Namespace, Namespaces, Processes, Users};
 
-/// `spec.hostNetwork`, `spec.hostIPC`, `spec.hostPID` and `spec.shareProcessNamespace`; not `spec.hostUsers`, which takes a
-/// range of ids ([`crate::users`]).
+/// `spec.hostNetwork`, `spec.hostIPC`, `spec.hostPID` and `spec.shareProcessNamespace`; not
+/// `spec.hostUsers`, which takes a range of ids ([`crate::users`]).
 pub(crate) fn pod_namespaces(pod: &Pod) -> Namespaces {
     let whose = |host: Option<bool>| match host {
         Some(true) => Namespace::Host,

@@ -1,6 +1,7 @@
-//! How soon the kernel ends a container's processes when the machine has no memory left: by the pod's QoS class, and of burstable
-//! pods by how much memory the container asks for. Source: kubelet `qos.GetContainerOOMScoreAdjust`; of sidecars KEP-753, of
-//! amounts for the pod as a whole KEP-2837.
+//! How soon the kernel ends a container's processes when the machine has no memory left: by the
+//! pod's QoS class, and of burstable pods by how much memory the container asks for. Source:
+//! kubelet `qos.GetContainerOOMScoreAdjust`; of sidecars KEP-753, of amounts for the pod as a whole
+//! KEP-2837.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use rekindle_types::pods::AnySpec;
@@ -31,8 +32,9 @@ fn is_node_critical(spec: &PodSpec) -> bool {
         && spec.priority_class_name.as_deref() == Some("system-node-critical")
 }
 
-/// A container that asks for a tenth of the memory has 900: it comes to 1000, and with that to those that ask for nothing, when it
-/// uses as much. It stays between those that ask for nothing and those with a guarantee.
+/// A container that asks for a tenth of the memory has 900: it comes to 1000, and with that to
+/// those that ask for nothing, when it uses as much. It stays between those that ask for nothing
+/// and those with a guarantee.
 fn of_burstable(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i32 {
     let own = memory_request(container.resources.as_ref());
     // A sidecar goes no sooner than the container that it serves.

@@ -22,7 +22,8 @@ pub(crate) fn cpu_shares(millis: u64) -> u64 {
     (millis.saturating_mul(SHARES_PER_CPU) / 1000).clamp(SHARES_MIN, SHARES_MAX)
 }
 
-/// The limits of one container of a pod; what it has no limit of, the pod's limit as a whole is its (KEP-2837).
+/// The limits of one container of a pod; what it has no limit of, the pod's limit as a whole is its
+/// (KEP-2837).
 pub(crate) fn container_resources(pod: &Pod, container: &Container) -> Resources {
     let own = container.resources.as_ref();
     let whole = Amounts::of(pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()));
@@ -38,8 +39,8 @@ pub(crate) fn container_resources(pod: &Pod, container: &Container) -> Resources
     }
 }
 
-/// The limits of the pod as a whole: the sum of the containers' requests, and of their limits where all of them have one.
-/// `pids_limit` is the node's for every pod.
+/// The limits of the pod as a whole: the sum of the containers' requests, and of their limits where
+/// all of them have one. `pids_limit` is the node's for every pod.
 pub(crate) fn pod_resources(pod: &Pod, pids_limit: Option<u64>) -> Resources {
     let Some(spec) = &pod.spec else { return Resources::default() };
     let total = pod_amounts(spec);
@@ -101,8 +102,9 @@ impl Amounts {
     }
 }
 
-/// The most the pod needs at one time: its containers and sidecars together, or an init container beside the sidecars
-/// started before it (KEP-753). Amounts given for the pod itself (KEP-2837) win.
+/// The most the pod needs at one time: its containers and sidecars together, or an init container
+/// beside the sidecars started before it (KEP-753). Amounts given for the pod itself (KEP-2837)
+/// win.
 fn pod_amounts(spec: &PodSpec) -> Amounts {
     let running = spec.containers.iter().fold(Amounts::nothing(), |sum, container| {
         sum.plus(Amounts::of(container.resources.as_ref()))

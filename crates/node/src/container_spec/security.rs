@@ -12,7 +12,8 @@ use rekindle_types::validation::numbers::ID_MAX;
 
 use super::error::SpecError;
 
-/// Merges both contexts; `profiles` is where the node keeps seccomp profiles of its own. The same input gives the same answer at every attempt (promise P4).
+/// Merges both contexts; `profiles` is where the node keeps seccomp profiles of its own. The same
+/// input gives the same answer at every attempt (promise P4).
 pub(crate) fn container_security(
     pod: &Pod,
     container: &Container,
@@ -69,8 +70,8 @@ pub(crate) fn container_security(
     })
 }
 
-/// The user that all containers of the pod run as, if its spec names one and the same for each. The kubelet's `FsUserFrom`:
-/// whom files belong to that nobody else should read.
+/// The user that all containers of the pod run as, if its spec names one and the same for each. The
+/// kubelet's `FsUserFrom`: whom files belong to that nobody else should read.
 pub(crate) fn common_user(pod: &Pod) -> Result<Option<u32>, SpecError> {
     let Some(spec) = &pod.spec else { return Ok(None) };
     let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
@@ -117,7 +118,8 @@ fn capability_names(names: Option<&Vec<String>>) -> Vec<String> {
         .collect()
 }
 
-/// The container's profile, else the pod's, else the default profile (as a kubelet with seccompDefault).
+/// The container's profile, else the pod's, else the default profile (as a kubelet with
+/// seccompDefault).
 fn seccomp(
     pod: Option<&PodSecurityContext>,
     container: Option<&SecurityContext>,

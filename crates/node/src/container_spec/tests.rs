@@ -388,7 +388,8 @@ fn a_volume_at_etc_hosts_takes_the_place_of_the_agents_file() {
     assert_eq!(mounts(&app, &[]).unwrap(), expected);
 }
 
-/// As with containerd: what it provides is read-only with the root, what the kubelet provides is not.
+/// As with containerd: what it provides is read-only with the root, what the kubelet provides is
+/// not.
 #[test]
 fn a_read_only_root_covers_the_runtimes_files_in_etc() {
     let app = container(json!({

@@ -1,5 +1,6 @@
-//! How in-cluster clients find the API: the variables that the kubelet makes of the Service `kubernetes`, which every container
-//! gets, whatever `enableServiceLinks` says (`pkg/kubelet/envvars`).
+//! How in-cluster clients find the API: the variables that the kubelet makes of the Service
+//! `kubernetes`, which every container gets, whatever `enableServiceLinks` says
+//! (`pkg/kubelet/envvars`).
 
 use std::net::SocketAddr;
 

@@ -38,7 +38,8 @@ pub(crate) struct Environment {
     pub skipped: Vec<String>,
 }
 
-/// Why a container's environment cannot be made: `CreateContainerConfigError`. The texts are the kubelet's.
+/// Why a container's environment cannot be made: `CreateContainerConfigError`. The texts are the
+/// kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnvError {
     /// A ConfigMap or Secret is absent.
@@ -78,7 +79,8 @@ pub(crate) enum EnvError {
     NoSource(String),
 }
 
-/// The address of the API, then envFrom over it, then env over both: a later entry of the same name wins, and a value may refer to what stands before it.
+/// The address of the API, then envFrom over it, then env over both: a later entry of the same name
+/// wins, and a value may refer to what stands before it.
 pub(crate) fn build_environment(inputs: EnvInputs<'_>) -> Result<Environment, EnvError> {
     let mut environment = Environment::default();
     for (name, value) in inputs.facts.api.into_iter().flat_map(api_variables) {
@@ -272,7 +274,8 @@ fn namespace(pod: &Pod) -> &str {
     pod.metadata.namespace.as_deref().unwrap_or_default()
 }
 
-/// Printable ASCII without `=`: what Kubernetes accepts since relaxed validation of variable names (KEP-4369).
+/// Printable ASCII without `=`: what Kubernetes accepts since relaxed validation of variable names
+/// (KEP-4369).
 fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
 }

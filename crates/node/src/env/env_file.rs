@@ -1,8 +1,9 @@
 //! Files of variables, which `fileKeyRef` takes one from (KEP-3721).
 //!
-//! The kubelet reads a small and strict part of the shell's syntax: `NAME='value'`, the value in single quotes, taken as it
-//! stands and over as many lines as it has; blank lines, and comments on lines of their own or after a value. A blank after
-//! the `=` makes an empty value, as in a shell. The first entry of a name counts, and what follows it is not looked at.
+//! The kubelet reads a small and strict part of the shell's syntax: `NAME='value'`, the value in
+//! single quotes, taken as it stands and over as many lines as it has; blank lines, and comments on
+//! lines of their own or after a value. A blank after the `=` makes an empty value, as in a shell.
+//! The first entry of a name counts, and what follows it is not looked at.
 
 /// Why a file is no file of variables. Lines are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +63,8 @@ pub(super) fn value_in(text: &str, name: &str) -> Result<Option<String>, EnvFile
     Ok(None)
 }
 
-/// A value in single quotes that begins at the line with this number and may go on in those that follow.
+/// A value in single quotes that begins at the line with this number and may go on in those that
+/// follow.
 fn quoted<'a>(
     began: usize,
     value: &'a str,

@@ -1,7 +1,8 @@
 //! `$(NAME)` in values, commands and arguments.
 //!
-//! Source: the API reference of `EnvVar.value` and `Container.command`: a reference to a name that is not defined stays as
-//! it is, and `$$` is an escaped `$`, so that `$$(NAME)` gives the text `$(NAME)`.
+//! Source: the API reference of `EnvVar.value` and `Container.command`: a reference to a name that
+//! is not defined stays as it is, and `$$` is an escaped `$`, so that `$$(NAME)` gives the text
+//! `$(NAME)`.
 
 /// Replaces each `$(NAME)` by what `lookup` knows.
 pub(crate) fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> String {
@@ -26,7 +27,8 @@ pub(crate) fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -
     out
 }
 
-/// `after` starts with `(`: writes the value, or the reference as it was, and answers what follows it.
+/// `after` starts with `(`: writes the value, or the reference as it was, and answers what follows
+/// it.
 fn expand_reference<'t, 'a>(
     after: &'t str,
     lookup: &impl Fn(&str) -> Option<&'a str>,
@@ -48,7 +50,8 @@ fn expand_reference<'t, 'a>(
     &after[end + 1..]
 }
 
-/// A command or its arguments with every reference to `env` replaced; of two entries of one name the last counts.
+/// A command or its arguments with every reference to `env` replaced; of two entries of one name
+/// the last counts.
 pub(crate) fn expand_command(words: &[String], env: &[(String, String)]) -> Vec<String> {
     let lookup = |name: &str| {
         env.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

@@ -22,7 +22,8 @@ pub(crate) struct PodFacts {
 #[error("unsupported fieldPath: {0}")]
 pub(crate) struct FieldError(pub String);
 
-/// The text of one field. Source: the API reference of `ObjectFieldSelector`, and of the downward API.
+/// The text of one field. Source: the API reference of `ObjectFieldSelector`, and of the downward
+/// API.
 pub(crate) fn downward_field(
     pod: &Pod,
     facts: &PodFacts,
@@ -70,7 +71,8 @@ fn joined(ips: &[IpAddr]) -> String {
     ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// One `key="value"` a line, sorted by key, the value quoted as Go quotes a string (the kubelet's own format).
+/// One `key="value"` a line, sorted by key, the value quoted as Go quotes a string (the kubelet's
+/// own format).
 fn format_map(map: Option<&BTreeMap<String, String>>) -> String {
     let mut out = String::new();
     for (key, value) in map.into_iter().flatten() {

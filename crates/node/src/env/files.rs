@@ -1,4 +1,5 @@
-//! The files that a container's `fileKeyRef`s name, read from the pod's emptyDirs before its environment is made.
+//! The files that a container's `fileKeyRef`s name, read from the pod's emptyDirs before its
+//! environment is made.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,8 +12,9 @@ use super::env_file::{EnvFileError, value_in};
 use crate::container_spec::VolumePath;
 use crate::volumes::read_file_beneath;
 
-/// The most that is read of one file, bytes: what a ConfigMap may hold. The kubelet limits the lines, not the file, and
-/// names and values no more than those of other sources (the limits of KEP-3721's alpha stage are gone).
+/// The most that is read of one file, bytes: what a ConfigMap may hold. The kubelet limits the
+/// lines, not the file, and names and values no more than those of other sources (the limits of
+/// KEP-3721's alpha stage are gone).
 const MAX_FILE: u64 = 1 << 20;
 
 /// Why a variable cannot be taken from a file.
@@ -41,7 +43,8 @@ pub(crate) enum FileKeyError {
         /// What is wrong.
         source: EnvFileError,
     },
-    /// The file does not name the variable, or gives it no value: the kubelet does not tell these apart.
+    /// The file does not name the variable, or gives it no value: the kubelet does not tell these
+    /// apart.
     #[error("environment variable key {key:?} not found in file {path:?}")]
     NoSuchKey {
         /// The variable's name in the file.
@@ -81,7 +84,8 @@ impl EnvFiles {
         Self { files }
     }
 
-    /// The value of one variable; none if its file or its name in there is absent and that is allowed.
+    /// The value of one variable; none if its file or its name in there is absent and that is
+    /// allowed.
     pub(super) fn value(&self, selector: &FileKeySelector) -> Result<Option<String>, FileKeyError> {
         let FileKeySelector { key, path, volume_name, optional } = selector;
         let required = *optional != Some(true);
@@ -125,7 +129,8 @@ impl Found {
     }
 }
 
-/// Where an emptyDir stands. Volumes of other kinds are not looked into, whatever the API let through.
+/// Where an emptyDir stands. Volumes of other kinds are not looked into, whatever the API let
+/// through.
 fn empty_dir<'a>(
     pod: &Pod,
     volumes: &'a BTreeMap<String, VolumePath>,

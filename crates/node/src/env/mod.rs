@@ -1,4 +1,5 @@
-//! The environment of a container: what the pod's spec says, resolved to plain names and values, as the kubelet does it.
+//! The environment of a container: what the pod's spec says, resolved to plain names and values, as
+//! the kubelet does it.
 
 mod api_address;
 mod build;

@@ -14,7 +14,8 @@ pub(crate) struct Allocatable {
 }
 
 impl Allocatable {
-    /// The same for a container of this pod: what the pod may use as a whole takes the place of what the node has (KEP-2837).
+    /// The same for a container of this pod: what the pod may use as a whole takes the place of
+    /// what the node has (KEP-2837).
     pub(crate) fn within(&self, pod: &Pod) -> Self {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
         let mut resources = self.resources.clone();
@@ -50,8 +51,8 @@ pub(crate) enum ResourceError {
     NoSuchContainer(String),
 }
 
-/// The amount divided by the divisor, rounded up. A limit that is not set is the node's allocatable amount; a request that
-/// is not set is 0. Source: the API reference of `ResourceFieldSelector`.
+/// The amount divided by the divisor, rounded up. A limit that is not set is the node's allocatable
+/// amount; a request that is not set is 0. Source: the API reference of `ResourceFieldSelector`.
 pub(crate) fn resource_value(
     container: &Container,
     selector: &ResourceFieldSelector,

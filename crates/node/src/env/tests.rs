@@ -276,7 +276,8 @@ fn a_variable_without_value_is_empty() {
     assert_eq!(environment(json!({ "env": [serde_json::to_value(variable).unwrap()] })), "A=");
 }
 
-/// What comes of one `fileKeyRef` to an emptyDir `v` with these files, and of the same to other volumes.
+/// What comes of one `fileKeyRef` to an emptyDir `v` with these files, and of the same to other
+/// volumes.
 #[test]
 fn a_variable_is_taken_from_a_file_of_an_empty_dir() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Whether a node under pressure takes a new pod up. Source: kubelet, the eviction manager's `Admit`.
+//! Whether a node under pressure takes a new pod up. Source: kubelet, the eviction manager's
+//! `Admit`.
 
 use std::collections::BTreeSet;
 

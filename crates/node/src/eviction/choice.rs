@@ -8,7 +8,8 @@ use super::judge::Reclaim;
 use super::policy::{EvictionPolicy, Kind};
 use super::{messages, ranking, storage};
 
-/// What a pod gets at a hard threshold, and over a limit of its own [kubelet `immediateEvictionGracePeriodSeconds`].
+/// What a pod gets at a hard threshold, and over a limit of its own [kubelet
+/// `immediateEvictionGracePeriodSeconds`].
 const GRACE_HARD: TickDuration = TickDuration::from_secs(1);
 /// Grace of a pod that gives none.
 const GRACE_DEFAULT_SECONDS: i64 = 30;
@@ -17,7 +18,8 @@ const GRACE_DEFAULT_SECONDS: i64 = 30;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) uid: PodUid,
-    /// What evicted it, as it is counted: see [`Signal::name`](super::Signal::name) and [`Limit::signal`](storage::Limit::signal).
+    /// What evicted it, as it is counted: see [`Signal::name`](super::Signal::name) and
+    /// [`Limit::signal`](storage::Limit::signal).
     pub(crate) signal: &'static str,
     pub(crate) eviction: Eviction,
 }

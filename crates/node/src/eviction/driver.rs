@@ -1,4 +1,5 @@
-//! The task that looks at what is left, every ten seconds, and carries out what is decided. It decides nothing itself.
+//! The task that looks at what is left, every ten seconds, and carries out what is decided. It
+//! decides nothing itself.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -221,7 +222,8 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         }
     }
 
-    /// The pods that are not over, and have not been told to go. One that ends for another reason may be told to end sooner.
+    /// The pods that are not over, and have not been told to go. One that ends for another reason
+    /// may be told to end sooner.
     fn figures(&self, usage: &NodeUsage) -> Vec<PodFigures> {
         let here = self.node.index.all();
         let is_over = |view: &PodView| view.status.borrow().phase.as_deref().is_some_and(is_final);

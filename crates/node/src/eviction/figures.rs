@@ -85,7 +85,8 @@ impl Observations {
         let by_signal = known
             .map(|(signal, available, capacity)| (signal, Observation { available, capacity }))
             .collect();
-        // the runtime does not say which device its images lie on; two file systems are hardly alike to the byte
+        // the runtime does not say which device its images lie on; two file systems are hardly
+        // alike to the byte
         let same =
             (node_fs.capacity_bytes, node_fs.inodes) == (image_fs.capacity_bytes, image_fs.inodes);
         Self { by_signal, image_fs: if same { ImageFs::Shared } else { ImageFs::Dedicated } }
@@ -138,7 +139,8 @@ impl PodFigures {
     }
 }
 
-/// Critical by its priority, or a pod of the node's own manifests (annotation `kubernetes.io/config.source`), or the mirror of one.
+/// Critical by its priority, or a pod of the node's own manifests (annotation
+/// `kubernetes.io/config.source`), or the mirror of one.
 pub(crate) fn is_critical(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     let annotation = |name: &str| annotations.and_then(|annotations| annotations.get(name));

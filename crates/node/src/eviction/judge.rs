@@ -1,4 +1,5 @@
-//! Whether thresholds are met, and for how long: what the node's pressures are, and what has to be had back.
+//! Whether thresholds are met, and for how long: what the node's pressures are, and what has to be
+//! had back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,8 +104,8 @@ impl Watch {
     }
 }
 
-/// Whether anything is still short, after the node gave up what it could do without: minimum reclaim included, and soft
-/// thresholds, too [kubelet `reclaimNodeLevelResources`].
+/// Whether anything is still short, after the node gave up what it could do without: minimum
+/// reclaim included, and soft thresholds, too [kubelet `reclaimNodeLevelResources`].
 pub(crate) fn is_short(policy: &EvictionPolicy, seen: &Observations) -> bool {
     policy.thresholds.iter().any(|threshold| is_met(threshold, seen, Bar::WithMinimumReclaim))
 }

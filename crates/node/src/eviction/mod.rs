@@ -1,4 +1,5 @@
-//! What a node does when it runs out of memory, disk or processes: it evicts pods, one a round, and takes no new ones.
+//! What a node does when it runs out of memory, disk or processes: it evicts pods, one a round, and
+//! takes no new ones.
 //!
 //! ```text
 //!  usage ─► Observations ─► Watch::judge (thresholds, grace, minimum reclaim, transition period) ─► pressures: conditions, admission
@@ -8,7 +9,8 @@
 //!  figures of a pod ─► storage limits ─► evicted whatever the node has left
 //!                    └► refused forks ─► an event
 //! ```
-//! Source: Kubernetes documentation, "Node-pressure Eviction"; the kubelet's eviction manager. All but `driver` is pure.
+//! Source: Kubernetes documentation, "Node-pressure Eviction"; the kubelet's eviction manager. All
+//! but `driver` is pure.
 
 mod admission;
 mod choice;

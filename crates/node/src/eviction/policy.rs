@@ -74,8 +74,9 @@ pub enum Kind {
 pub enum Place {
     /// On every node.
     Everywhere,
-    /// Where images have a file system of their own. The kubelet's default for images is stricter than the one for the rest: on
-    /// a file system that is the user's own it would stop everything while there is plenty left.
+    /// Where images have a file system of their own. The kubelet's default for images is stricter
+    /// than the one for the rest: on a file system that is the user's own it would stop everything
+    /// while there is plenty left.
     DedicatedImageFs,
 }
 

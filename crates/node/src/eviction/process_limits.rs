@@ -1,4 +1,5 @@
-//! Pods that have reached their limit of processes and threads: the kernel refuses their forks, and only a counter of their cgroups tells.
+//! Pods that have reached their limit of processes and threads: the kernel refuses their forks, and
+//! only a counter of their cgroups tells.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,8 @@ impl ForkRefusals {
     }
 }
 
-/// Kernels count in different groups, so all that can count are taken together; only whether the sum rises means something.
+/// Kernels count in different groups, so all that can count are taken together; only whether the
+/// sum rises means something.
 fn forks_refused(pod: &PodUsage) -> u64 {
     let of = |cgroup: Option<CgroupUsage>| cgroup.map_or(0, |cgroup| cgroup.forks_refused);
     let containers = pod.containers.iter().map(|container| of(container.cgroup));

@@ -1,7 +1,8 @@
-//! Who goes first: those that use more than they asked for, then by priority, then by how much more.
+//! Who goes first: those that use more than they asked for, then by priority, then by how much
+//! more.
 //!
-//! Source: Kubernetes documentation, "Pod selection for kubelet eviction"; of processes nobody asks for any, so priority and
-//! their number decide [kubelet `rankPIDPressure`].
+//! Source: Kubernetes documentation, "Pod selection for kubelet eviction"; of processes nobody asks
+//! for any, so priority and their number decide [kubelet `rankPIDPressure`].
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

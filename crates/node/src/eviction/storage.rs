@@ -1,5 +1,6 @@
-//! Limits of local storage, which nobody enforces but eviction: emptyDir's `sizeLimit`, and `ephemeral-storage` of containers and of
-//! their pod. Source: Kubernetes documentation, "Local ephemeral storage"; kubelet `localStorageEviction`.
+//! Limits of local storage, which nobody enforces but eviction: emptyDir's `sizeLimit`, and
+//! `ephemeral-storage` of containers and of their pod. Source: Kubernetes documentation, "Local
+//! ephemeral storage"; kubelet `localStorageEviction`.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rekindle_types::Quantity;
@@ -31,7 +32,8 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    /// As an eviction for it is counted (`signalEmptyDirFsLimit` and its like in `pkg/kubelet/eviction/eviction_manager.go`).
+    /// As an eviction for it is counted (`signalEmptyDirFsLimit` and its like in
+    /// `pkg/kubelet/eviction/eviction_manager.go`).
     pub(crate) const fn signal(self) -> &'static str {
         match self {
             Limit::EmptyDir => "emptydirfs.limit",
@@ -91,7 +93,8 @@ fn limit(container: &Container) -> Option<u64> {
     amount(limits, Resource::EphemeralStorage)
 }
 
-/// The limits of a pod's containers together; one without a limit adds nothing. `None` when none has one.
+/// The limits of a pod's containers together; one without a limit adds nothing. `None` when none
+/// has one.
 fn pod_limit(spec: &PodSpec) -> Option<u64> {
     let of_pod = spec.resources.as_ref().map(|all| all.limits.as_ref());
     if let Some(limit) = of_pod.and_then(|limits| amount(limits, Resource::EphemeralStorage)) {

@@ -39,7 +39,8 @@ pub(crate) enum HookError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookDone {
     AsAsked,
-    /// It asks for TLS at this host, which speaks none: it was asked without, as the kubelet does it.
+    /// It asks for TLS at this host, which speaks none: it was asked without, as the kubelet does
+    /// it.
     WithoutTls {
         host: String,
     },

@@ -13,7 +13,8 @@ pub struct ImageGcPolicy {
     pub high_threshold_percent: u64,
     /// Percent down to which they are.
     pub low_threshold_percent: u64,
-    /// An image is not removed before it was here for so long, nor so soon after a pod asked for it.
+    /// An image is not removed before it was here for so long, nor so soon after a pod asked for
+    /// it.
     pub min_age: TickDuration,
 }
 
@@ -118,8 +119,8 @@ impl Records {
         self.images = known;
     }
 
-    /// The images that must go: the one that was unused for longest first, of equal ones the one that came first. None that
-    /// is in use, built in, or too young.
+    /// The images that must go: the one that was unused for longest first, of equal ones the one
+    /// that came first. None that is in use, built in, or too young.
     pub(crate) fn plan(
         &self,
         now: Tick,

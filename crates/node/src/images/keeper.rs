@@ -1,5 +1,5 @@
-//! The task that keeps a node's images: it lists them for the Node's status, and removes the longest unused when their disk
-//! fills. It decides nothing itself ([`collect`](super::collect)).
+//! The task that keeps a node's images: it lists them for the Node's status, and removes the
+//! longest unused when their disk fills. It decides nothing itself ([`collect`](super::collect)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,7 +159,8 @@ async fn remove<R: Runtime, N: PodNetwork>(
                     "an unused image is removed: the disk is full"
                 );
             }
-            // a container was made from it meanwhile, or the disk does not let go: the next collection sees
+            // a container was made from it meanwhile, or the disk does not let go: the next
+            // collection sees
             Err(error) => {
                 tracing::warn!(
                     node = node.name,

@@ -1,5 +1,5 @@
-//! The images of a node: places for pulls, pull secrets, the list in the Node's status, and what is removed when the disk
-//! fills.
+//! The images of a node: places for pulls, pull secrets, the list in the Node's status, and what is
+//! removed when the disk fills.
 
 mod collect;
 mod keeper;

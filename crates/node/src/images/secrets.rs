@@ -1,5 +1,5 @@
-//! From Secrets to a keyring: pure. Source: Kubernetes documentation, "Secrets", types `kubernetes.io/dockerconfigjson` and
-//! `kubernetes.io/dockercfg`.
+//! From Secrets to a keyring: pure. Source: Kubernetes documentation, "Secrets", types
+//! `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`.
 
 use std::collections::BTreeSet;
 

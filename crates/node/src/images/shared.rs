@@ -39,7 +39,8 @@ impl NodeImages {
         self.pulled.notify_one();
     }
 
-    /// Has every image removed that nobody uses and that is old enough; returns when that is done, or nobody keeps images any more.
+    /// Has every image removed that nobody uses and that is old enough; returns when that is done,
+    /// or nobody keeps images any more.
     pub(crate) async fn remove_unused(&self) {
         let (done, waits) = oneshot::channel();
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner).push(done);

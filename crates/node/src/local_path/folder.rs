@@ -1,4 +1,5 @@
-//! The folders of the class local-path: `<data dir>/local-path/<volume>`. The folder around them is for nobody but the agent.
+//! The folders of the class local-path: `<data dir>/local-path/<volume>`. The folder around them is
+//! for nobody but the agent.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -61,7 +62,8 @@ impl Folders {
         Ok(path)
     }
 
-    /// Moves the folder of a volume to the trash, whole; absent is success. Refused while a pod has it.
+    /// Moves the folder of a volume to the trash, whole; absent is success. Refused while a pod has
+    /// it.
     pub(super) fn discard(&self, volume: &str) -> Result<(), VolumeProblem> {
         let Some(path) = self.path(volume) else { return Ok(()) };
         let used = is_used(&self.pods, &path);

@@ -1,13 +1,14 @@
-//! The provisioner of the class local-path: makes volumes for claims whose first pod goes to this node, and removes their
-//! folders when they are released.
+//! The provisioner of the class local-path: makes volumes for claims whose first pod goes to this
+//! node, and removes their folders when they are released.
 //!
 //! ```text
 //!  claim (selected-node: this one, storage-provisioner: ours) ─► folder ─► PersistentVolume with claimRef ─► the binder
 //!  PersistentVolume Released, policy Delete ─► deleted (our finalizer holds it) ─► folder to the trash ─► finalizer off
 //! ```
 //!
-//! Each step may be repeated, and is, after a crash or an answer that did not come. A volume that is being deleted is bound to
-//! nobody any more, so that a folder goes only when no claim can get it; and not while a pod of this node has it.
+//! Each step may be repeated, and is, after a crash or an answer that did not come. A volume that
+//! is being deleted is bound to nobody any more, so that a folder goes only when no claim can get
+//! it; and not while a pod of this node has it.
 
 mod folder;
 #[cfg(test)]

@@ -13,7 +13,8 @@ use crate::volumes::remove_tree;
 /// How often the files of a start are looked at anew because they were rotated meanwhile.
 const LOOKS_MAX: usize = 32;
 
-/// One log file that is open, told from others by device and inode: its name changes when it is rotated.
+/// One log file that is open, told from others by device and inode: its name changes when it is
+/// rotated.
 #[derive(Debug)]
 pub(super) struct OpenLog {
     pub(super) file: File,
@@ -52,8 +53,9 @@ fn files_of(folder: &Path, attempt: ContainerAttempt) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The files of one start, open, oldest first, each followed by the next one. A rotation in between gives them other names, so that one
-/// would be passed by: it is looked again until the names say what was opened. If they never do, it is the newest file alone.
+/// The files of one start, open, oldest first, each followed by the next one. A rotation in between
+/// gives them other names, so that one would be passed by: it is looked again until the names say
+/// what was opened. If they never do, it is the newest file alone.
 pub(super) fn open_all(folder: &Path, attempt: ContainerAttempt) -> io::Result<Vec<OpenLog>> {
     let mut opened = Vec::new();
     for _ in 0..LOOKS_MAX {

@@ -1,6 +1,7 @@
-//! The CRI log format: `<RFC 3339 time> <stdout|stderr> <P|F> <text>`, one entry a line; `P` is a part of a line that goes on
-//! in the next entry of the same stream. Behind a colon there may be further tags: the shim's `C` says that the entry goes on with a line
-//! that began in the file before.
+//! The CRI log format: `<RFC 3339 time> <stdout|stderr> <P|F> <text>`, one entry a line; `P` is a
+//! part of a line that goes on in the next entry of the same stream. Behind a colon there may be
+//! further tags: the shim's `C` says that the entry goes on with a line that began in the file
+//! before.
 
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,8 @@ pub(crate) enum LineBegin {
     FileBefore,
 }
 
-/// Reads one line of a log file, without its `\n`; `None` when it is not in the format (torn by a crash, or not ours).
+/// Reads one line of a log file, without its `\n`; `None` when it is not in the format (torn by a
+/// crash, or not ours).
 pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
     let (time, rest) = split_space(line)?;
     let (stream, rest) = split_space(rest)?;

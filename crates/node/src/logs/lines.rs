@@ -1,8 +1,9 @@
-//! Records put together to lines. What a program writes to stdout and to stderr comes in pieces, those of the one between those of
-//! the other; a line is of one of them only.
+//! Records put together to lines. What a program writes to stdout and to stderr comes in pieces,
+//! those of the one between those of the other; a line is of one of them only.
 //!
-//! The kubelet shows each piece where it stands, and need not do more: its container runtimes write one when a line ends. The shim
-//! writes what comes, so that nothing is lost with it, and so a line is waited for here.
+//! The kubelet shows each piece where it stands, and need not do more: its container runtimes write
+//! one when a line ends. The shim writes what comes, so that nothing is lost with it, and so a line
+//! is waited for here.
 
 use rekindle_types::log_options::Timestamps;
 
@@ -147,7 +148,8 @@ mod tests {
             ),
             (&["1 stderr P a", "2 stdout P b"], "a\nb", "1 a\n2 b"),
             (&["1 stdout P b", "2 stderr P a"], "b\na", "1 b\n2 a"),
-            // what was shown already goes on where it is, unless the other stream has come in between
+            // what was shown already goes on where it is, unless the other stream has come in
+            // between
             (&["1 stdout P foo", "-", "2 stdout F bar"], "foobar\n", "1 foobar\n"),
             (
                 &["1 stdout P foo", "-", "2 stderr F ERR", "3 stdout F bar"],

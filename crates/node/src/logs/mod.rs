@@ -1,8 +1,9 @@
 //! Reading container logs, for `kubectl logs` and for termination messages.
 //!
-//! The container runtime's shim writes them in CRI format and rotates them: `<attempt>.log` is written to, `<attempt>.log.1` is
-//! the one before, and so on. They are read as one text. What is read may have been tampered with by a pod that got hold of the
-//! folder: no link is followed, and only regular files that belong to the agent's user are read.
+//! The container runtime's shim writes them in CRI format and rotates them: `<attempt>.log` is
+//! written to, `<attempt>.log.1` is the one before, and so on. They are read as one text. What is
+//! read may have been tampered with by a pod that got hold of the folder: no link is followed, and
+//! only regular files that belong to the agent's user are read.
 
 mod error;
 mod files;

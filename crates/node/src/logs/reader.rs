@@ -1,8 +1,10 @@
-//! From the files of one start to the text that a user sees: over rotated files in order, from the line asked for.
+//! From the files of one start to the text that a user sees: over rotated files in order, from the
+//! line asked for.
 //!
-//! The writer renames its files while they are read, so that a name says nothing later on: they are opened together and kept open.
-//! A writer that fills all its files while one of them is read may have removed others before they were opened. The text says so in a line
-//! of its own, and goes on with a whole line.
+//! The writer renames its files while they are read, so that a name says nothing later on: they are
+//! opened together and kept open. A writer that fills all its files while one of them is read may
+//! have removed others before they were opened. The text says so in a line of its own, and goes on
+//! with a whole line.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -55,7 +57,8 @@ pub(super) struct Reader {
     current: Option<OpenLog>,
     /// Bytes of it that were read, or passed by.
     offset: u64,
-    /// Files to be read after the current one, oldest first, looked for at each turn of a file. While there are some, nothing more is written to the current one.
+    /// Files to be read after the current one, oldest first, looked for at each turn of a file.
+    /// While there are some, nothing more is written to the current one.
     later: VecDeque<OpenLog>,
     /// The beginning of a record that is not complete yet.
     rest: Vec<u8>,
@@ -165,8 +168,9 @@ impl Reader {
         (!text.is_empty()).then(|| Bytes::from(text))
     }
 
-    /// After all of the current file was read: whether there is more to read now. A file that is found to follow shows that the current
-    /// one is complete; what was written to it before it was rotated is read first.
+    /// After all of the current file was read: whether there is more to read now. A file that is
+    /// found to follow shows that the current one is complete; what was written to it before it was
+    /// rotated is read first.
     fn go_on(&mut self) -> io::Result<bool> {
         if let Some(next) = self.later.pop_front() {
             // what was cut by the end of a file is no record
@@ -204,7 +208,8 @@ impl Reader {
         Ok(!self.later.is_empty())
     }
 
-    /// Opens what has been written since the last look, so that it cannot be removed before its turn.
+    /// Opens what has been written since the last look, so that it cannot be removed before its
+    /// turn.
     fn look_ahead(&mut self) -> io::Result<()> {
         let last = self.later.back().or(self.current.as_ref()).map(|log| log.identity);
         let files = open_all(&self.folder, self.attempt)?;

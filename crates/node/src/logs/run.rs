@@ -1,4 +1,5 @@
-//! Which start of a container a reader means, from the pod's status. The messages are the kubelet's.
+//! Which start of a container a reader means, from the pod's status. The messages are the
+//! kubelet's.
 
 use std::path::Path;
 

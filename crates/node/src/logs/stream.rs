@@ -32,8 +32,9 @@ const GROWTH: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::DELETE_SELF);
 
-/// How long a line may go without its end before a reader that follows is shown what there is of it. A program that writes a line in
-/// pieces does so at once; one that waits for somebody's answer, or shows how far it is, does not.
+/// How long a line may go without its end before a reader that follows is shown what there is of
+/// it. A program that writes a line in pieces does so at once; one that waits for somebody's
+/// answer, or shows how far it is, does not.
 const OPEN_LINE_WAIT: Duration = Duration::from_millis(200);
 
 /// Reads the logs of a node's pods. Cheap to clone.

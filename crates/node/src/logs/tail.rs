@@ -59,7 +59,8 @@ pub(super) struct TailStart {
     pub(super) file: usize,
     /// Where in it.
     pub(super) offset: u64,
-    /// How many records from there on belong to lines before these: of one stream, when a line of the other began among them.
+    /// How many records from there on belong to lines before these: of one stream, when a line of
+    /// the other began among them.
     pub(super) before: PerStream<u64>,
 }
 

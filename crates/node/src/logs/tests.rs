@@ -68,7 +68,8 @@ impl Fixture {
         self.folder.join("logs/shop_web_u-1/app").join(file)
     }
 
-    /// Appends records one second apart; a text that ends in `\` is a part of a line, one that begins with `!` is of stderr.
+    /// Appends records one second apart; a text that ends in `\` is a part of a line, one that
+    /// begins with `!` is of stderr.
     fn write(&mut self, file: &str, texts: &[&str]) {
         let mut out =
             fs::OpenOptions::new().create(true).append(true).open(self.path(file)).unwrap();
@@ -379,7 +380,8 @@ fn read_all(fixture: &Fixture, tail_lines: Option<u64>) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The tail is the same as the last lines of everything, however the text is cut into parts and files, and whatever the streams.
+    /// The tail is the same as the last lines of everything, however the text is cut into parts and
+    /// files, and whatever the streams.
     #[test]
     fn the_tail_is_the_end_of_the_whole(
         files in proptest::collection::vec(proptest::collection::vec("!?([a-z]{1,6}\\\\?)?", 0..12), 1..4),

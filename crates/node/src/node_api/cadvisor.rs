@@ -1,5 +1,5 @@
-//! `/metrics/cadvisor`: figures by container under cAdvisor's names, for dashboards that know no others. The pod as a whole
-//! has an empty `container` label, as there.
+//! `/metrics/cadvisor`: figures by container under cAdvisor's names, for dashboards that know no
+//! others. The pod as a whole has an empty `container` label, as there.
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_runtime::{CgroupUsage, CpuUsage};
@@ -120,7 +120,8 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
     text
 }
 
-/// `id` is a path to cAdvisor; what tells containers of one name apart is their id, here as there in `name`.
+/// `id` is a path to cAdvisor; what tells containers of one name apart is their id, here as there
+/// in `name`.
 fn of_container<'a>(
     pod: &'a PodUsage,
     container: &'a ContainerUsage,

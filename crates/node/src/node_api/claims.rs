@@ -1,5 +1,5 @@
-//! The file systems that volumes behind claims lie on. They may be of disks that do not answer: whoever asks waits for a while, and
-//! one thread only waits longer.
+//! The file systems that volumes behind claims lie on. They may be of disks that do not answer:
+//! whoever asks waits for a while, and one thread only waits longer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

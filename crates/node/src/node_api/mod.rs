@@ -1,5 +1,6 @@
-//! The kubelet's HTTP API of a node, as far as it tells something: metrics, the summary of what is used, pods, health.
-//! The API server reaches it through `nodes/<name>/proxy/…`, and has checked who asks; it has no port of its own.
+//! The kubelet's HTTP API of a node, as far as it tells something: metrics, the summary of what is
+//! used, pods, health. The API server reaches it through `nodes/<name>/proxy/…`, and has checked
+//! who asks; it has no port of its own.
 //!
 //! | path | what |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! `/metrics/resource`: what metrics-server and autoscalers read. Names, labels and times as the kubelet's.
+//! `/metrics/resource`: what metrics-server and autoscalers read. Names, labels and times as the
+//! kubelet's.
 
 use rekindle_runtime::{CgroupUsage, RuntimeError};
 use rekindle_types::Tick;

@@ -183,7 +183,8 @@ fn volume(found: &VolumeUsage) -> Value {
     value
 }
 
-/// Of these the file system as a whole is told: nobody walks through what may be large and others' too.
+/// Of these the file system as a whole is told: nobody walks through what may be large and others'
+/// too.
 pub(super) fn claimed_volume(found: &ClaimUsage) -> Value {
     let mut value = file_system(&found.file_system);
     value["name"] = found.volume.clone().into();

@@ -1,4 +1,5 @@
-//! One watch per referenced object, shared by the pods that refer to it, and gone with the last of them.
+//! One watch per referenced object, shared by the pods that refer to it, and gone with the last of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -18,7 +19,8 @@ use tokio::task::AbortHandle;
 
 use super::references::{FetchedObjects, Object, ObjectKind, ObjectRef};
 
-/// How long a pod waits for the first answer of the API before its mount or create fails and is retried.
+/// How long a pod waits for the first answer of the API before its mount or create fails and is
+/// retried.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is known of an object.
@@ -55,7 +57,8 @@ impl ObjectCache {
         Arc::new(Self { client, entries: Mutex::new(BTreeMap::new()) })
     }
 
-    /// Watches these objects for one pod until the answer is dropped; `changed` is notified at each change of one.
+    /// Watches these objects for one pod until the answer is dropped; `changed` is notified at each
+    /// change of one.
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         references: BTreeSet<ObjectRef>,

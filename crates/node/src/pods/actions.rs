@@ -92,7 +92,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         match action {
             Action::MountVolumes => self.mount_volumes().await,
             Action::RefreshVolumes => self.refresh_volumes().await,
-            // the runtime makes every part of a new sandbox new: never less than what `refresh` names
+            // the runtime makes every part of a new sandbox new: never less than what `refresh`
+            // names
             Action::SetUpSandbox { attempt, refresh: _ } => self.set_up_sandbox(attempt).await,
             Action::TearDownSandbox { attempt } => self.tear_down_sandbox(attempt).await,
             Action::PullImage { container: _, image, policy } => {
@@ -180,7 +181,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let write =
             || etc_files::write(&self.dirs, &self.pod, ips, &self.node.cluster_domain, &conf.text);
         match write() {
-            // what a container has done to its files must not keep the next sandbox from getting its own
+            // what a container has done to its files must not keep the next sandbox from getting
+            // its own
             Err(error) if error.is_lack_of_room() => {
                 let _no_mounts_meanwhile = self.volumes.turn().await;
                 etc_files::make_room(&self.dirs)?;
@@ -277,7 +279,8 @@ fn runtime_error(error: &RuntimeError) -> ActionError {
     ActionError { kind, message }
 }
 
-/// What is wrong with a container's config, and with whose, as the kubelet says it (`verifyRunAsNonRoot`).
+/// What is wrong with a container's config, and with whose, as the kubelet says it
+/// (`verifyRunAsNonRoot`).
 fn in_kubelets_words(key: &ContainerKey, problem: &str) -> String {
     let pod = key.sandbox.pod.in_full();
     format!("{problem} (pod: {pod:?}, container: {})", key.name)

@@ -14,7 +14,8 @@ pub(super) struct AskedContainers(BTreeMap<ContainerKey, watch::Sender<()>>);
 pub(super) struct End(watch::Receiver<()>);
 
 impl AskedContainers {
-    /// An action is begun. The end of the container that it asks something of; `None` for actions of other kinds.
+    /// An action is begun. The end of the container that it asks something of; `None` for actions
+    /// of other kinds.
     pub(super) fn begins(&mut self, action: &Action) -> Option<End> {
         match action {
             Action::TearDownSandbox { attempt } => {

@@ -1,5 +1,5 @@
-//! /etc/hosts, /etc/hostname and /etc/resolv.conf of a pod: on the pod's small tmpfs, so that a container that writes to them
-//! cannot fill the disk.
+//! /etc/hosts, /etc/hostname and /etc/resolv.conf of a pod: on the pod's small tmpfs, so that a
+//! container that writes to them cannot fill the disk.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
@@ -70,13 +70,15 @@ pub(crate) fn mounts(dirs: &PodDirs) -> Vec<(PathBuf, PathBuf)> {
     NAMES.iter().map(|name| (PathBuf::from("/etc").join(name), dirs.files().join(name))).collect()
 }
 
-/// Makes the place of the files new and empty. Containers that have files of the old place keep them, and it is gone with the last.
+/// Makes the place of the files new and empty. Containers that have files of the old place keep
+/// them, and it is gone with the last.
 pub(crate) fn make_room(dirs: &PodDirs) -> Result<(), EtcFileError> {
     unmount_tmpfs(&dirs.files())?;
     Ok(ensure_tmpfs(&dirs.files(), FILES_TMPFS)?)
 }
 
-/// Writes them for a sandbox with these addresses. Containers of a sandbox before it keep the files they have.
+/// Writes them for a sandbox with these addresses. Containers of a sandbox before it keep the files
+/// they have.
 pub(crate) fn write(
     dirs: &PodDirs,
     pod: &Pod,

@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 /// What a worker is told besides new versions of its pod.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// The runtime saw something of this pod. Boxed: the inbox keeps room for 32 inputs, however idle the pod is.
+    /// The runtime saw something of this pod. Boxed: the inbox keeps room for 32 inputs, however
+    /// idle the pod is.
     Runtime(Box<RuntimeEvent>),
     /// A PodRestart for this pod, or a newer version of one.
     Restart(Arc<PodRestart>),
@@ -26,7 +27,8 @@ pub(crate) enum Input {
     RestartForgotten(String),
     /// The object is gone from the API: everything of it ends.
     Vanished(Loss),
-    /// The node cannot keep the pod. What is dropped when the pod is over tells whoever waits for that.
+    /// The node cannot keep the pod. What is dropped when the pod is over tells whoever waits for
+    /// that.
     Evict(Eviction, Awaited),
     /// The node is shut down: the pod fails within this grace, and its worker goes.
     NodeShutsDown { grace: TickDuration },

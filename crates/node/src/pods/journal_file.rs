@@ -1,9 +1,10 @@
 //! The journal of a pod's core. What is seldom written beside it is `durable`'s.
 //!
-//! It is written before each action that depends on it, so its cost is part of each start and restart: a line is added to a
-//! file that is open (a fiftieth of a new file renamed over the old), and the last whole line counts: kill -9 at any point
-//! leaves the old or the new. There is no fsync on the hot path, for what a power loss takes is also in the API's status
-//! (promise P8 is the API's); a background task syncs.
+//! It is written before each action that depends on it, so its cost is part of each start and
+//! restart: a line is added to a file that is open (a fiftieth of a new file renamed over the old),
+//! and the last whole line counts: kill -9 at any point leaves the old or the new. There is no
+//! fsync on the hot path, for what a power loss takes is also in the API's status (promise P8 is
+//! the API's); a background task syncs.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
-//! A writer that carries only the newest value to the API: one write in flight, retried with backoff, and what was not
-//! written yet is replaced by what is newer. So an older value is never written over a newer one.
+//! A writer that carries only the newest value to the API: one write in flight, retried with
+//! backoff, and what was not written yet is replaced by what is newer. So an older value is never
+//! written over a newer one.
 
 use std::future::Future;
 use std::time::Duration;
@@ -19,8 +20,8 @@ const HOLD: Duration = Duration::from_millis(10);
 pub(crate) enum Urgency {
     /// At once.
     Now,
-    /// After [`HOLD`], unless one that is to be written at once replaces it: each write costs an fsync, and the one that
-    /// matters would wait for it.
+    /// After [`HOLD`], unless one that is to be written at once replaces it: each write costs an
+    /// fsync, and the one that matters would wait for it.
     Soon,
 }
 
@@ -56,7 +57,8 @@ pub(crate) enum WriteOutcome {
     Gone,
 }
 
-/// How far a writer has come: the number of the last value that stands in the API, or that there is nothing to write to.
+/// How far a writer has come: the number of the last value that stands in the API, or that there is
+/// nothing to write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Up to this number.
@@ -65,7 +67,8 @@ pub(crate) enum Progress {
     Gone,
 }
 
-/// Waits until the value numbered `number` or a newer one stands in the API, or there is nothing to write to.
+/// Waits until the value numbered `number` or a newer one stands in the API, or there is nothing to
+/// write to.
 pub(crate) async fn reached(progress: &mut watch::Receiver<Progress>, number: u64) {
     let enough = |progress: &Progress| match progress {
         Progress::Written(written) => *written >= number,

@@ -1,5 +1,5 @@
-//! Which pods are here: follows the API and the runtime, and gives each pod its worker. Does no IO of its own while serving,
-//! so that an exit reaches its pod at once.
+//! Which pods are here: follows the API and the runtime, and gives each pod its worker. Does no IO
+//! of its own while serving, so that an exit reaches its pod at once.
 
 mod admission;
 mod shutdown;
@@ -108,7 +108,8 @@ pub(crate) struct Manager<R, N> {
     early: BTreeMap<PodUid, Vec<RuntimeEvent>>,
     /// UIDs of the list that is being received.
     listed: BTreeSet<PodUid>,
-    /// New pods that ask for ports of the node, until it is known which ports those have that were here before.
+    /// New pods that ask for ports of the node, until it is known which ports those have that were
+    /// here before.
     awaiting_ports: BTreeMap<PodUid, Pod>,
     api_listed: ApiList,
     statics: StaticPods,
@@ -293,7 +294,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.take_up();
     }
 
-    /// When it is known what the API and the folder of static pods ask for: takes up what an earlier agent left.
+    /// When it is known what the API and the folder of static pods ask for: takes up what an
+    /// earlier agent left.
     fn take_up(&mut self) {
         if self.api_listed == ApiList::Awaited || !self.statics.is_known() {
             return;
@@ -431,7 +433,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         }
     }
 
-    /// A worker failed inside. The pod's containers run on; a new worker takes the pod up as after a crash of the agent.
+    /// A worker failed inside. The pod's containers run on; a new worker takes the pod up as after
+    /// a crash of the agent.
     fn replace_worker(&mut self, uid: &PodUid, error: &JoinError) {
         let Some(mut handle) = self.workers.remove(uid) else { return };
         handle.failures += 1;
@@ -532,7 +535,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         }
     }
 
-    /// A request that a pod has taken up which is not here any more: nobody else carries it out, or tells what came of it.
+    /// A request that a pod has taken up which is not here any more: nobody else carries it out, or
+    /// tells what came of it.
     fn tell_if_lost(&self, restart: &Arc<PodRestart>) {
         match self.phase {
             Phase::Serving => {}
@@ -578,7 +582,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         }
     }
 
-    /// Whether a request is for this very pod. That a pod does not exist, or has another UID, is for the controllers to say.
+    /// Whether a request is for this very pod. That a pod does not exist, or has another UID, is
+    /// for the controllers to say.
     fn is_for(&self, restart: &PodRestart, pod: &PodRef) -> bool {
         let same_uid = |uid: &str| self.node.index.resolve(&PodUid(uid.to_owned())) == pod.uid;
         let id = restart.metadata.uid.as_deref().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Whether labels and taints of the node let a pod in. The scheduler heeds them, but not whoever writes `spec.nodeName` himself. Source:
-//! kubelet, `pkg/kubelet/lifecycle/predicate.go`.
+//! Whether labels and taints of the node let a pod in. The scheduler heeds them, but not whoever
+//! writes `spec.nodeName` himself. Source: kubelet, `pkg/kubelet/lifecycle/predicate.go`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -62,14 +62,16 @@ fn as_if_nothing_were_avoided(pod: &Pod) -> Cow<'_, Pod> {
     }
 }
 
-/// Whether the node must be looked at before the pod is taken up: it asks for labels, or what is `known` of the node's taints is
-/// against it. A taint that is newer than that ends the pod as it ends those that run.
+/// Whether the node must be looked at before the pod is taken up: it asks for labels, or what is
+/// `known` of the node's taints is against it. A taint that is newer than that ends the pod as it
+/// ends those that run.
 pub(super) fn is_in_question(pod: &Pod, known: Option<&Node>, source: &Source) -> bool {
     let is_misplaced = |node: &Node| Misplaced::find(pod, node, source).is_some();
     node_affinity::asks_for_labels(pod) || known.is_some_and(is_misplaced)
 }
 
-/// Looks at the node, and says why the pod is not taken up, if it is not. An API that does not answer lets count what is `known`.
+/// Looks at the node, and says why the pod is not taken up, if it is not. An API that does not
+/// answer lets count what is `known`.
 pub(super) async fn refusal(
     client: &Client,
     name: &str,

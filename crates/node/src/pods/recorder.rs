@@ -1,9 +1,12 @@
 //! Events: repeats are counted in one object, and neither memory nor the API is flooded.
 //!
 //! - The same event again raises `count` and `lastTimestamp` of the object that stands.
-//! - An object that speaks too often is cut: 25 at once, then one more every 5 minutes, as client-go does it.
-//! - From the 11th different message of one reason on, they are one event, `(combined from similar events): …`.
-//! - An event is written a moment after it happened: what a pod's status tells at the same time goes first.
+//! - An object that speaks too often is cut: 25 at once, then one more every 5 minutes, as
+//!   client-go does it.
+//! - From the 11th different message of one reason on, they are one event, `(combined from similar
+//!   events): …`.
+//! - An event is written a moment after it happened: what a pod's status tells at the same time
+//!   goes first.
 
 mod records;
 
@@ -33,8 +36,8 @@ const QUEUE_MAX: usize = 1024;
 const WRITES_MAX: usize = 8;
 /// Failed writes of one event before it is given up.
 const ATTEMPTS_MAX: u32 = 5;
-/// How long an event waits. The store writes one batch after the other, and a status that is not in the batch of the events
-/// before it waits for their fsync.
+/// How long an event waits. The store writes one batch after the other, and a status that is not in
+/// the batch of the events before it waits for their fsync.
 const HOLD_BACK: Duration = Duration::from_millis(20);
 /// Who is said to report; the name that people and tools look for.
 const COMPONENT: &str = "kubelet";

@@ -1,4 +1,5 @@
-//! What an earlier agent left: pods that the API has forgotten meanwhile, sandboxes and folders of pods that nobody knows.
+//! What an earlier agent left: pods that the API has forgotten meanwhile, sandboxes and folders of
+//! pods that nobody knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ use crate::volumes::{Contents, remove_tree, unmount_volumes};
 /// The longest wait between tries to delete an object.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// Which pod an object is; `None` when it lacks what every stored object has, or has what could not be the name of a folder.
+/// Which pod an object is; `None` when it lacks what every stored object has, or has what could not
+/// be the name of a folder.
 pub(crate) fn pod_ref(pod: &Pod) -> Option<PodRef> {
     let name_of_folder = |text: &Option<String>| {
         let plain = |text: &&String| {
@@ -50,8 +52,8 @@ pub(crate) fn kept_pods<R, N>(
     kept
 }
 
-/// Takes away sandboxes whose pod is known to nobody: neither the API nor a kept spec can say how to end them better. Answers
-/// the pods of those that it cannot.
+/// Takes away sandboxes whose pod is known to nobody: neither the API nor a kept spec can say how
+/// to end them better. Answers the pods of those that it cannot.
 pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
     node: Arc<NodeContext<R, N>>,
     orphans: Vec<SandboxSnapshot>,
@@ -74,7 +76,8 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
     left
 }
 
-/// What is left on disk of pods that nobody knows. Found in one go, so that nothing made later is among it.
+/// What is left on disk of pods that nobody knows. Found in one go, so that nothing made later is
+/// among it.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     pods: Vec<PodDirs>,

@@ -1,4 +1,5 @@
-//! PodRestarts: from the API object to the core's request, and the core's reports into the object's status.
+//! PodRestarts: from the API object to the core's request, and the core's reports into the object's
+//! status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +23,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The report after this one, about this pod. A step that was told already is not told again: the core repeats itself after a crash.
+    /// The report after this one, about this pod. A step that was told already is not told again:
+    /// the core repeats itself after a crash.
     fn next(&self, pod: Option<&str>, phase: PodRestartPhase, message: String, at: Tick) -> Self {
         let mut status = self.status.clone();
         if status.pod_uid.is_none() {
@@ -52,8 +54,9 @@ pub(crate) fn is_settled(restart: &PodRestart) -> bool {
     restart.status.as_ref().and_then(|status| status.phase).is_some_and(PodRestartPhase::is_final)
 }
 
-/// Which pod of this node each open request was given to. Its object says so too, but not before it is written and seen again: a pod
-/// that has come by then in the place of the first one of its name would be restarted a second time.
+/// Which pod of this node each open request was given to. Its object says so too, but not before it
+/// is written and seen again: a pod that has come by then in the place of the first one of its name
+/// would be restarted a second time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TakenUp(Arc<Mutex<BTreeMap<String, Taken>>>);
 
@@ -71,8 +74,8 @@ enum Told {
 }
 
 impl TakenUp {
-    /// What the journals of an earlier agent say, also those of pods that the API has forgotten since: it may have died before it told
-    /// anybody that it had begun.
+    /// What the journals of an earlier agent say, also those of pods that the API has forgotten
+    /// since: it may have died before it told anybody that it had begun.
     pub(crate) fn restore(dirs: &NodeDirs) -> Self {
         let mut taken = BTreeMap::new();
         for pod in dirs.kept_pods() {
@@ -147,7 +150,8 @@ impl RestartReporter {
         Self { client, pod, taken_up, known: BTreeMap::new() }
     }
 
-    /// Remembers which object reports of `id` belong to; false when it was known already, or another pod has taken it up.
+    /// Remembers which object reports of `id` belong to; false when it was known already, or
+    /// another pod has taken it up.
     pub(crate) fn register(&mut self, id: &str, restart: Arc<PodRestart>) -> bool {
         if self.known.contains_key(id) || !self.taken_up.take(id, &self.pod) {
             return false;
@@ -156,7 +160,8 @@ impl RestartReporter {
         true
     }
 
-    /// Hands in the newest report; a final one is the last. `shown_as` is the UID of the pod in the API, when that is known.
+    /// Hands in the newest report; a final one is the last. `shown_as` is the UID of the pod in the
+    /// API, when that is known.
     pub(crate) fn report(
         &mut self,
         id: &str,
@@ -189,7 +194,8 @@ impl RestartReporter {
         reports.newest.send_modify(|submitted| submitted.replace(Some(report), urgency));
     }
 
-    /// Waits until the newest report of each restart stands in the API, or the restart is gone from it.
+    /// Waits until the newest report of each restart stands in the API, or the restart is gone from
+    /// it.
     pub(crate) async fn flush(&mut self) {
         for reports in self.known.values_mut().filter_map(|known| known.reports.as_mut()) {
             let number = reports.newest.borrow().number;

@@ -1,4 +1,5 @@
-//! What the pods of this node have of its resources: [`Room`] decides, and each pod's worker is told.
+//! What the pods of this node have of its resources: [`Room`] decides, and each pod's worker is
+//! told.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -77,7 +77,8 @@ impl ShownBy {
         }
     }
 
-    /// Waits until the newest status stands in the API. Of a static pod nothing hangs on it: its file says what it is.
+    /// Waits until the newest status stands in the API. Of a static pod nothing hangs on it: its
+    /// file says what it is.
     pub(super) async fn flush(&mut self) {
         match self {
             Self::Itself(writer) => writer.flush().await,

@@ -19,7 +19,8 @@ use crate::context::NodeContext;
 use crate::layout::PodDirs;
 use crate::network::{self, PodNetwork};
 
-/// Converts it; the addresses come from the network, and the last words of what has ended from its files.
+/// Converts it; the addresses come from the network, and the last words of what has ended from its
+/// files.
 pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
@@ -48,8 +49,8 @@ pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
     Snapshot { sandboxes }
 }
 
-/// Attaching again answers what stands. When the network cannot say, what the API shows is believed: a pod is never torn
-/// down because of a question that failed.
+/// Attaching again answers what stands. When the network cannot say, what the API shows is
+/// believed: a pod is never torn down because of a question that failed.
 async fn seen_addresses<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
@@ -70,8 +71,8 @@ async fn seen_addresses<R: Runtime, N: PodNetwork>(
     }
 }
 
-/// The ports of the node ended with the agent before. A pod that runs goes on without one that somebody else has taken meanwhile,
-/// and gets it when it is free.
+/// The ports of the node ended with the agent before. A pod that runs goes on without one that
+/// somebody else has taken meanwhile, and gets it when it is free.
 async fn open_ports_again<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,

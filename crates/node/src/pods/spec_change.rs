@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// True when the pod may refer to other objects than before: all else that refers to some cannot be changed.
+/// True when the pod may refer to other objects than before: all else that refers to some cannot be
+/// changed.
 pub(crate) fn concerns_references(old: &Pod, new: &Pod) -> bool {
     let ephemeral = |pod: &Pod| {
         let list = pod.spec.as_ref().and_then(|spec| spec.ephemeral_containers.as_ref());

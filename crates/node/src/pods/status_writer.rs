@@ -1,7 +1,7 @@
 //! Writing a pod's status to the API.
 //!
-//! What is written is said by [`StatusWrite`], on the version that was seen last. When the object has changed meanwhile, it is
-//! read anew and the patch is made again.
+//! What is written is said by [`StatusWrite`], on the version that was seen last. When the object
+//! has changed meanwhile, it is read anew and the patch is made again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,8 +51,9 @@ impl StatusWriter {
         self.values.send_modify(|submitted| submitted.replace(status, urgency));
     }
 
-    /// The object was seen in the API. When it says something else of the pod's readiness than the node does, the node says it
-    /// again: while nobody heard of the node, the node lifecycle controller has made its pods not ready.
+    /// The object was seen in the API. When it says something else of the pod's readiness than the
+    /// node does, the node says it again: while nobody heard of the node, the node lifecycle
+    /// controller has made its pods not ready.
     pub(crate) fn observe(&self, pod: &Pod) {
         {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

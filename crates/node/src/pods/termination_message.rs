@@ -1,6 +1,8 @@
-//! What a container leaves behind as its last words: the file at terminationMessagePath, or the end of its log.
+//! What a container leaves behind as its last words: the file at terminationMessagePath, or the end
+//! of its log.
 //!
-//! Both are written by the container, so neither is trusted: no link is followed and only so many bytes are read.
+//! Both are written by the container, so neither is trusted: no link is followed and only so many
+//! bytes are read.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -22,7 +24,8 @@ const LOG_LINES: usize = 80;
 /// Bytes of the log with FallbackToLogsOnError.
 const LOG_BYTES: usize = 2048;
 
-/// Makes the empty file that is mounted at terminationMessagePath; anybody in the container may write to it.
+/// Makes the empty file that is mounted at terminationMessagePath; anybody in the container may
+/// write to it.
 pub(crate) fn create_file(path: &Path) -> std::io::Result<()> {
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -31,8 +34,8 @@ pub(crate) fn create_file(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The message of an ended container: what the runtime said of the end and, after it, what the container left, as the kubelet puts
-/// them together.
+/// The message of an ended container: what the runtime said of the end and, after it, what the
+/// container left, as the kubelet puts them together.
 pub(crate) fn read_message(
     pod: &Pod,
     container: &Container,
@@ -126,7 +129,8 @@ mod tests {
             Self { _folder: folder, dirs }
         }
 
-        /// What a pod of so many containers says with this policy, whose first one has ended with that code.
+        /// What a pod of so many containers says with this policy, whose first one has ended with
+        /// that code.
         fn message(&self, containers: usize, policy: &str, code: i32) -> String {
             self.message_after(containers, policy, code, "")
         }

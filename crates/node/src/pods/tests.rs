@@ -1,8 +1,9 @@
 //! The whole agent with the real pod core, against a fake API, runtime and network.
 //!
-//! Time is virtual: with `start_paused` a wait in the agent ends as soon as nothing else can go on, in no time, and never while file
-//! system work is under way on another thread. So hours pass in a test without anybody waiting for them. A test that wants time to
-//! pass counts the renewals of the node's lease, one every ten seconds.
+//! Time is virtual: with `start_paused` a wait in the agent ends as soon as nothing else can go on,
+//! in no time, and never while file system work is under way on another thread. So hours pass in a
+//! test without anybody waiting for them. A test that wants time to pass counts the renewals of the
+//! node's lease, one every ten seconds.
 
 mod crashes;
 mod ending;

@@ -1,4 +1,5 @@
-//! One pod: its core, its timers, and the actions under way. One task, so that nothing of a pod happens twice at a time.
+//! One pod: its core, its timers, and the actions under way. One task, so that nothing of a pod
+//! happens twice at a time.
 
 mod ending;
 
@@ -46,7 +47,8 @@ use crate::objects::{PodObjects, pod_references};
 use crate::shutdown;
 use crate::tokens::{Found, PodTokens};
 
-/// How long to wait before a journal that could not be written (disk full) is tried again. Nothing else is begun meanwhile.
+/// How long to wait before a journal that could not be written (disk full) is tried again. Nothing
+/// else is begun meanwhile.
 const JOURNAL_RETRY: Duration = Duration::from_secs(1);
 /// What a pod is told of a panic.
 const FAILED_INSIDE: &str = "the node agent panicked; its log has the cause";
@@ -114,7 +116,8 @@ pub(crate) struct Worker<R, N> {
     /// Grace of the deletion as last told to the core, in seconds.
     deletion_grace: Option<i64>,
     existence: Existence,
-    /// Since when a new pod's start is awaited; `None` once it runs, or when an agent before began it.
+    /// Since when a new pod's start is awaited; `None` once it runs, or when an agent before began
+    /// it.
     awaited_since: Option<Tick>,
     departure: Departure,
     /// Who waits until an eviction is carried out.
@@ -233,7 +236,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    /// Keeps the pod beside its journal, so that it can be ended gracefully when the API forgets it while no agent runs.
+    /// Keeps the pod beside its journal, so that it can be ended gracefully when the API forgets it
+    /// while no agent runs.
     fn keep_pod(&self) {
         let path = self.dirs.pod();
         let made = std::fs::create_dir_all(self.dirs.root());
@@ -346,7 +350,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         flow
     }
 
-    /// Has the actions go as far as they can without waiting, before time is taken for telling what happened.
+    /// Has the actions go as far as they can without waiting, before time is taken for telling what
+    /// happened.
     fn set_off(&mut self) {
         while let Some(Some((id, result))) = self.under_way.next().now_or_never() {
             self.answered(id, result);
@@ -393,14 +398,16 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    /// Writes the journal. On failure all waits that was asked for after it, but for what ends a pod.
+    /// Writes the journal. On failure all waits that was asked for after it, but for what ends a
+    /// pod.
     fn persist(&mut self, journal: &Journal) {
         match self.journal.write(journal) {
             Ok(()) => {
                 self.core.go_on();
                 self.journal_sync.schedule(self.journal.path().to_owned());
             }
-            // the next agent goes on from what stands on disk, and does not know how the containers ended
+            // the next agent goes on from what stands on disk, and does not know how the containers
+            // ended
             Err(error) if self.mode == Mode::NodeStopping => {
                 tracing::warn!(pod = %self.pod_ref, error = causes(&error), "failed to persist container exit states");
                 self.core.go_on();
@@ -425,7 +432,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    /// While something is on its way that brings another status in milliseconds, this one would only stand in its way.
+    /// While something is on its way that brings another status in milliseconds, this one would
+    /// only stand in its way.
     fn urgency(&self) -> Urgency {
         if self.leading_on.is_empty() { Urgency::Now } else { Urgency::Soon }
     }
@@ -512,7 +520,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    /// What runs is ended when the images are there that it starts from again: nearly always they are, and nothing is waited for.
+    /// What runs is ended when the images are there that it starts from again: nearly always they
+    /// are, and nothing is waited for.
     fn begin_restart(&mut self, request: RestartRequest) {
         let needed = self.core.images_before_restart(&request);
         let check = AssertUnwindSafe(self.actions().have_images(needed)).catch_unwind();
@@ -568,8 +577,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         self.handle(Event::DeleteRequested { grace });
     }
 
-    /// When a token in the pod's volumes is to be replaced: not while they are brought up to date anyway, nor when nobody
-    /// reads it any more.
+    /// When a token in the pod's volumes is to be replaced: not while they are brought up to date
+    /// anyway, nor when nobody reads it any more.
     fn token_due(&self) -> Option<tokio::time::Instant> {
         let is_over = self.shown.borrow().phase.as_deref().is_some_and(is_final);
         let serves = self.mode == Mode::Serving && self.existence == Existence::Exists && !is_over;
@@ -579,7 +588,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         self.tokens.next_refresh().map(|due| self.node.clock.instant_of(due))
     }
 
-    /// Not an action of the core. A new change takes the place of an update that is still under way.
+    /// Not an action of the core. A new change takes the place of an update that is still under
+    /// way.
     fn update_payloads(&mut self) {
         self.payload_update = Some(Box::pin(self.actions().update_payloads()));
     }

@@ -1,5 +1,5 @@
-//! grpc: the standard health service (`grpc.health.v1.Health/Check`) says SERVING. Its two messages have one field each, so they
-//! are written and read by hand.
+//! grpc: the standard health service (`grpc.health.v1.Health/Check`) says SERVING. Its two messages
+//! have one field each, so they are written and read by hand.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -97,7 +97,8 @@ impl Mode {
     }
 }
 
-/// The kubelet's client waits for a server that speaks HTTP/2, for as long as the probe may take, and asks it once.
+/// The kubelet's client waits for a server that speaks HTTP/2, for as long as the probe may take,
+/// and asks it once.
 pub(super) async fn probe(check: Check, timeout: Duration) -> Finding {
     let until = Instant::now() + timeout;
     let within = go_duration(TickDuration::from_secs(timeout.as_secs()));
@@ -133,7 +134,8 @@ async fn reach(check: &Check, timeout: Duration) -> Asked {
     }
 }
 
-/// Nothing when no server is there, or one that does not speak HTTP/2 (with TLS, if that is asked for).
+/// Nothing when no server is there, or one that does not speak HTTP/2 (with TLS, if that is asked
+/// for).
 async fn ask_once(check: &Check, timeout: Duration) -> Option<Asked> {
     let host = check.ip.to_string();
     let stream = tcp::connect(&host, check.port, timeout).await.ok()?;
@@ -159,7 +161,8 @@ struct Asked {
 
 impl Asked {
     async fn over(line: Box<dyn Line>, check: &Check) -> Result<Self, h2::Error> {
-        // no stream is opened before the server's settings have come, which say that it speaks HTTP/2
+        // no stream is opened before the server's settings have come, which say that it speaks
+        // HTTP/2
         let (mut sender, mut connection) =
             Builder::new().initial_max_send_streams(0).handshake(line).await?;
         let (response, mut body) = sender.send_request(request(check), false)?;

@@ -1,5 +1,6 @@
-//! httpGet of probes and hooks: one GET on a connection of its own. Redirects are followed to the same host only, at most ten, and of
-//! an answer's body a little is read. The rules are those of `pkg/probe/http` in the kubelet.
+//! httpGet of probes and hooks: one GET on a connection of its own. Redirects are followed to the
+//! same host only, at most ten, and of an answer's body a little is read. The rules are those of
+//! `pkg/probe/http` in the kubelet.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The request of an httpGet, made of the spec, where an answer may send it, and what one connection brings back for it. The rules
-//! are those of `pkg/probe/http` in the kubelet.
+//! The request of an httpGet, made of the spec, where an answer may send it, and what one
+//! connection brings back for it. The rules are those of `pkg/probe/http` in the kubelet.
 
 use std::net::IpAddr;
 
@@ -213,7 +213,8 @@ fn target(path: &str) -> String {
     target
 }
 
-/// The action's headers, with what the kubelet sends by itself. An empty Accept takes the usual one away.
+/// The action's headers, with what the kubelet sends by itself. An empty Accept takes the usual one
+/// away.
 fn headers(action: &HTTPGetAction) -> Result<HeaderMap, RequestError> {
     let mut headers = HeaderMap::new();
     for header in action.http_headers.iter().flatten() {

@@ -1,5 +1,5 @@
-//! Where an answer sends to: its Location, read as Go's `net/url` reads it, and resolved against the address that was asked
-//! (RFC 3986, section 5.2).
+//! Where an answer sends to: its Location, read as Go's `net/url` reads it, and resolved against
+//! the address that was asked (RFC 3986, section 5.2).
 
 /// Why a Location leads nowhere, in the words of Go's client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,9 @@
 //! Running a probe once. When a probe is due, and what follows, is for the pod core.
 //!
-//! No probe has a thread or a task of its own: an execution is a future that the pod's worker drives, ended by its timeout or by
-//! the end of the container. What is asked is the pod's own address over the bridge, unless `host` names another; what comes back is
-//! read up to [`OUTPUT_BYTES_MAX`]. Verdicts and their words are the kubelet's (`pkg/probe`).
+//! No probe has a thread or a task of its own: an execution is a future that the pod's worker
+//! drives, ended by its timeout or by the end of the container. What is asked is the pod's own
+//! address over the bridge, unless `host` names another; what comes back is read up to
+//! [`OUTPUT_BYTES_MAX`]. Verdicts and their words are the kubelet's (`pkg/probe`).
 
 mod exec;
 mod grpc;
@@ -127,8 +128,8 @@ fn probe_of(container: &Container, kind: ProbeKind) -> Option<&Probe> {
     }
 }
 
-/// A probe's command knows the values that stand in the container's spec, and no others: a variable from elsewhere is empty
-/// [kubelet `ExpandContainerCommandOnlyStatic`].
+/// A probe's command knows the values that stand in the container's spec, and no others: a variable
+/// from elsewhere is empty [kubelet `ExpandContainerCommandOnlyStatic`].
 fn static_command(words: &[String], container: &Container) -> Vec<String> {
     let literal = |variable: &EnvVar| {
         let value = variable.value.clone().filter(|_| variable.value_from.is_none());

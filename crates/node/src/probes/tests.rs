@@ -1,4 +1,5 @@
-//! Probes against real servers on loopback. Timeouts are waited for in virtual time, by servers that never answer.
+//! Probes against real servers on loopback. Timeouts are waited for in virtual time, by servers
+//! that never answer.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

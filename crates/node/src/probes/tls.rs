@@ -1,5 +1,6 @@
-//! TLS without a look at the certificate: a probe asks whether somebody answers, not who, and a pod's certificate is made out
-//! for names that clients use, not for the pod's address. The kubelet does the same. Nothing secret is sent.
+//! TLS without a look at the certificate: a probe asks whether somebody answers, not who, and a
+//! pod's certificate is made out for names that clients use, not for the pod's address. The kubelet
+//! does the same. Nothing secret is sent.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The one task with a timer on an idle node: every 10 s, or as it is set, it renews the lease; the status is written
-//! when it changed, or after 5 minutes.
+//! The one task with a timer on an idle node: every 10 s, or as it is set, it renews the lease; the
+//! status is written when it changed, or after 5 minutes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,8 @@ struct Written {
 }
 
 impl Heartbeat {
-    /// Registers the node and goes on from there; `images` are those that its status lists, `pressures` what it is under.
+    /// Registers the node and goes on from there; `images` are those that its status lists,
+    /// `pressures` what it is under.
     pub(crate) fn start<R, N>(
         node: &NodeContext<R, N>,
         config: &Config,
@@ -126,7 +127,8 @@ impl Heartbeat {
         self.task.abort();
     }
 
-    /// Stops when it has said that the node is not ready any more, or an API that does not answer had its time.
+    /// Stops when it has said that the node is not ready any more, or an API that does not answer
+    /// had its time.
     pub(crate) async fn stop_not_ready(&mut self) {
         self.say(Fitness::ShuttingDown);
         let told = self.told.wait_for(|told| *told == Some(Fitness::ShuttingDown));
@@ -187,8 +189,9 @@ impl Beat {
         lease::renew(&self.client.0, &holder, now).await
     }
 
-    /// True when the API does not show the conditions that were written: while nobody heard of this node, because it or the way
-    /// to the API stood still, the node lifecycle controller has made them Unknown.
+    /// True when the API does not show the conditions that were written: while nobody heard of this
+    /// node, because it or the way to the API stood still, the node lifecycle controller has made
+    /// them Unknown.
     async fn is_overwritten(&self, written: &mut Written) -> Result<bool, kube::Error> {
         let Some(node) = self.api().get_opt(&self.config.name).await? else { return Ok(true) };
         written.readiness = nodes::readiness(&node).map(str::to_owned);
@@ -239,11 +242,13 @@ impl Beat {
         }
     }
 
-    /// Writes the node's own part of the status: what others say of it stays, such as the conditions of a node-problem-detector.
+    /// Writes the node's own part of the status: what others say of it stays, such as the
+    /// conditions of a node-problem-detector.
     async fn write_status(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
         let mut patch = json!({ "status": status });
-        // conditions merge by their type; so would addresses, of which those that are gone are to go
+        // conditions merge by their type; so would addresses, of which those that are gone are to
+        // go
         if let Some(Value::Array(addresses)) = patch.pointer_mut("/status/addresses") {
             addresses.push(json!({ "$patch": "replace" }));
         }
@@ -255,7 +260,8 @@ impl Beat {
         Ok(())
     }
 
-    /// Takes in what the API answered to a write, and says when the node has become ready or not ready by it.
+    /// Takes in what the API answered to a write, and says when the node has become ready or not
+    /// ready by it.
     fn remember(&self, written: &mut Written, node: Node, shown: &Shown) {
         let readiness = nodes::readiness(&node).map(str::to_owned);
         if written.readiness != readiness {
@@ -271,7 +277,8 @@ impl Beat {
         self.node.send_replace(Some(Arc::new(node)));
     }
 
-    /// An event in the kubelet's words. One that registers says that it is ready, as a kubelet does, which begins as not ready.
+    /// An event in the kubelet's words. One that registers says that it is ready, as a kubelet
+    /// does, which begins as not ready.
     fn tell(&self, readiness: Option<&str>) {
         let reason = match readiness {
             Some("True") => event::NODE_READY,

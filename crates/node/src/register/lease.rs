@@ -1,4 +1,5 @@
-//! The node's Lease: renewed at each heartbeat, it says that the agent lives. Source: Kubernetes, "Nodes", heartbeats.
+//! The node's Lease: renewed at each heartbeat, it says that the agent lives. Source: Kubernetes,
+//! "Nodes", heartbeats.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};

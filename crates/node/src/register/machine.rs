@@ -69,7 +69,8 @@ fn allocatable_of(
     allocatable
 }
 
-/// Bytes of memory that the machine has: MemTotal of /proc/meminfo, without the kernel counting all else that stands there.
+/// Bytes of memory that the machine has: MemTotal of /proc/meminfo, without the kernel counting all
+/// else that stands there.
 pub(crate) fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     info.totalram.saturating_mul(u64::from(info.mem_unit))

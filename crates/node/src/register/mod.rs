@@ -1,4 +1,5 @@
-//! The Node object and its Lease: what the machine has, whether it is well, and that the agent lives.
+//! The Node object and its Lease: what the machine has, whether it is well, and that the agent
+//! lives.
 
 mod conditions;
 mod heartbeat;

@@ -225,7 +225,8 @@ async fn a_node_that_becomes_ready_or_not_ready_says_so_in_an_event() {
     assert_eq!(told(&world), [not_ready, ready.clone(), ready.clone(), ready]);
 }
 
-/// The kubelet writes its own conditions and leaves those of others, such as a node-problem-detector's.
+/// The kubelet writes its own conditions and leaves those of others, such as a
+/// node-problem-detector's.
 #[tokio::test(start_paused = true)]
 async fn conditions_of_others_stay() {
     let world = World::new();

@@ -3,8 +3,9 @@
 //! ```text
 //!  pods by priority ─► round 1: end these ─► all over, or its period is ─► round 2 … ─► over: what is left ends as it can
 //! ```
-//! Source: KEP-2000 and KEP-2712 (`shutdownGracePeriodByPodPriority`). Nothing here knows a clock: the manager of the pods asks
-//! [`Shutdown::step`] what to do whenever something ended or the time has come.
+//! Source: KEP-2000 and KEP-2712 (`shutdownGracePeriodByPodPriority`). Nothing here knows a clock:
+//! the manager of the pods asks [`Shutdown::step`] what to do whenever something ended or the time
+//! has come.
 
 use std::collections::VecDeque;
 
@@ -23,8 +24,8 @@ pub(crate) const EVENT: &str = "NodeShutdown";
 /// And what it says.
 pub(crate) const EVENT_MESSAGE: &str = "Shutdown manager detected shutdown event";
 
-/// The time that pods get when the node is shut down. Without groups a node that stops is no node that is shut down: its pods
-/// end, and come back with it.
+/// The time that pods get when the node is shut down. Without groups a node that stops is no node
+/// that is shut down: its pods end, and come back with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownPolicy {
     /// By priority, the lowest first; one group for a priority.
@@ -41,7 +42,8 @@ pub struct ShutdownGroup {
 }
 
 impl ShutdownPolicy {
-    /// `shutdownGracePeriod`, of which critical pods get the last part, `shutdownGracePeriodCriticalPods`.
+    /// `shutdownGracePeriod`, of which critical pods get the last part,
+    /// `shutdownGracePeriodCriticalPods`.
     pub fn of_periods(total_seconds: u32, critical_seconds: u32) -> Self {
         if total_seconds == 0 {
             return Self::default();

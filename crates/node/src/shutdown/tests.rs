@@ -1,4 +1,5 @@
-//! The order of a shutdown. Source: KEP-2712, and the cases of upstream's `Test_groupByPriority` in words of our own.
+//! The order of a shutdown. Source: KEP-2712, and the cases of upstream's `Test_groupByPriority` in
+//! words of our own.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +88,8 @@ fn a_group_without_pods_takes_no_time() {
 }
 
 proptest! {
-    /// Whenever it is asked and whatever ends when: every pod is ended once, lower groups first, within its group's period.
+    /// Whenever it is asked and whatever ends when: every pod is ended once, lower groups first,
+    /// within its group's period.
     #[test]
     fn every_pod_is_told_once_and_a_lower_group_before_a_higher(
         periods in proptest::collection::btree_map(-3..3_i32, 0..20_u32, 1..5),

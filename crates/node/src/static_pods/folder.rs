@@ -1,7 +1,9 @@
-//! The folder of manifests: reads it when it changes, has the API complete what stands in it, and tells the manager.
+//! The folder of manifests: reads it when it changes, has the API complete what stands in it, and
+//! tells the manager.
 //!
-//! A file that cannot be read, or that the API does not take, is told of once, as an event of the node and in the log. The pod of
-//! its last good text runs on: an editor's half-written file ends nothing. (The kubelet ends the pod.)
+//! A file that cannot be read, or that the API does not take, is told of once, as an event of the
+//! node and in the log. The pod of its last good text runs on: an editor's half-written file ends
+//! nothing. (The kubelet ends the pod.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -27,8 +29,9 @@ use crate::pods::Recorder;
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// More files are refused, in the order of their names.
 const FILES_MAX: usize = 500;
-/// How long after the folder could not be looked at, or the API gave no answer, the next try is, and how often files are read again
-/// that no watch of the folder tells of; the kubelet's `fileCheckFrequency`.
+/// How long after the folder could not be looked at, or the API gave no answer, the next try is,
+/// and how often files are read again that no watch of the folder tells of; the kubelet's
+/// `fileCheckFrequency`.
 const RETRY: Duration = Duration::from_secs(20);
 /// The same while the API has not answered yet at all.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
@@ -94,8 +97,8 @@ struct Found {
 }
 
 impl Folder {
-    /// Follows the folder for this node until the task is aborted, and tells of the pods in it, the first time as soon as the API
-    /// has judged them.
+    /// Follows the folder for this node until the task is aborted, and tells of the pods in it, the
+    /// first time as soon as the API has judged them.
     pub(crate) fn start(
         path: PathBuf,
         node: &str,

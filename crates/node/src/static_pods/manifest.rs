@@ -108,8 +108,8 @@ impl Manifest {
         Ok(Self { uid, namespace, name, object })
     }
 
-    /// What the API is asked to try to create, so that it says what it thinks of it and fills in its defaults. Under a name of
-    /// its own, as the mirror may stand already.
+    /// What the API is asked to try to create, so that it says what it thinks of it and fills in
+    /// its defaults. Under a name of its own, as the mirror may stand already.
     pub(crate) fn trial(&self) -> Value {
         let mut object = self.object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -151,7 +151,8 @@ pub(crate) fn mirror_of(pod: &Pod, node: Option<OwnerReference>) -> Pod {
     mirror
 }
 
-/// A pod of the API is none of this node's own, whatever its annotations say: it would not be evicted.
+/// A pod of the API is none of this node's own, whatever its annotations say: it would not be
+/// evicted.
 pub(crate) fn disown(pod: &mut Pod) {
     if let Some(annotations) = &mut pod.metadata.annotations {
         annotations.remove(SOURCE);
@@ -163,7 +164,8 @@ pub(crate) fn hash_of_mirror(pod: &Pod) -> Option<&str> {
     Some(pod.metadata.annotations.as_ref()?.get(MIRROR)?.as_str())
 }
 
-/// A taint does not end a static pod: nobody could place it elsewhere (`pkg/kubelet/config/common.go`).
+/// A taint does not end a static pod: nobody could place it elsewhere
+/// (`pkg/kubelet/config/common.go`).
 fn tolerate_everything(spec: &mut k8s_openapi::api::core::v1::PodSpec) {
     let everything = k8s_openapi::api::core::v1::Toleration {
         effect: Some(taints::NO_EXECUTE.to_owned()),

@@ -1,8 +1,8 @@
-//! Keeps the mirror of one static pod: creates it, brings the pod's status to it, and creates it again when somebody deleted it
-//! or when it shows an earlier manifest.
+//! Keeps the mirror of one static pod: creates it, brings the pod's status to it, and creates it
+//! again when somebody deleted it or when it shows an earlier manifest.
 //!
-//! Between a deletion and the next mirror its name stays free for a while: who waits for the end of an object by its name, as kubectl
-//! does, would take the new one for it, and wait for ever.
+//! Between a deletion and the next mirror its name stays free for a while: who waits for the end of
+//! an object by its name, as kubectl does, would take the new one for it, and wait for ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,8 @@ use crate::pods::{StatusWriter, Urgency, delete_object, pod_ref};
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// The longest.
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// How long the name of a mirror that was deleted stays free: far longer than kubectl takes from its question to its list.
+/// How long the name of a mirror that was deleted stays free: far longer than kubectl takes from
+/// its question to its list.
 const NAME_FREE: Duration = Duration::from_secs(1);
 
 /// A status, and whether it may wait for the next one.

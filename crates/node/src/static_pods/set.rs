@@ -1,4 +1,5 @@
-//! Which static pods are wanted, which mirrors the API has, and what follows. No IO: the manager asks, and acts.
+//! Which static pods are wanted, which mirrors the API has, and what follows. No IO: the manager
+//! asks, and acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,9 +61,10 @@ impl StaticPods {
         self.wanted.iter().flat_map(BTreeMap::values).map(|(pod_ref, pod)| (pod_ref, pod))
     }
 
-    /// A pod of the folder as its worker begins with it: what its mirror shows of it is what an earlier agent knew. What a shutdown of
-    /// the node ended begins anew with the node: the file has no status. That it has ended its journal says, and its containers: a mirror
-    /// may be declared finished by anybody, who ends no static pod by it.
+    /// A pod of the folder as its worker begins with it: what its mirror shows of it is what an
+    /// earlier agent knew. What a shutdown of the node ended begins anew with the node: the file
+    /// has no status. That it has ended its journal says, and its containers: a mirror may be
+    /// declared finished by anybody, who ends no static pod by it.
     pub(crate) fn with_known_status(&self, pod_ref: &PodRef, pod: &Arc<Pod>) -> Arc<Pod> {
         let mirror = self.mirrors.get(&name_of(pod_ref)).and_then(|mirror| mirror.borrow().clone());
         match mirror.filter(|mirror| hash_of_mirror(mirror) == Some(pod_ref.uid.0.as_str())) {

@@ -140,8 +140,8 @@ async fn a_mirror_that_is_deleted_comes_back_and_nothing_is_restarted() {
     assert_eq!(world.machine.starts("app"), 1);
 }
 
-/// kubectl asks for the deleted object, then lists by its name and waits for the end of what it finds: a mirror that came back at once
-/// kept it waiting for ever.
+/// kubectl asks for the deleted object, then lists by its name and waits for the end of what it
+/// finds: a mirror that came back at once kept it waiting for ever.
 #[tokio::test(start_paused = true)]
 async fn the_name_of_a_deleted_mirror_stays_free_for_a_second() {
     let (world, folder) = world();

@@ -15,8 +15,8 @@ use tokio::net::{TcpSocket, TcpStream};
 /// On a loopback an answer comes at once, unless the port's queue is full.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Opens a sandbox's network namespace. It is the agent's own for a pod on the node's network, and for no other: whatever
-/// else its path has come to mean, the sandbox is gone.
+/// Opens a sandbox's network namespace. It is the agent's own for a pod on the node's network, and
+/// for no other: whatever else its path has come to mean, the sandbox is gone.
 pub(super) fn open_namespace(sandbox: &SandboxInfo) -> io::Result<File> {
     let namespace = File::open(&sandbox.netns)?;
     let own = std::fs::metadata("/proc/self/ns/net")?;
@@ -54,8 +54,8 @@ async fn connect_to(namespace: &File, address: IpAddr, port: u16) -> io::Result<
     }
 }
 
-/// A socket belongs for ever to the namespace that it was made in. The thread that goes there for it never comes back, so
-/// that none of the agent's can be left in a pod's namespace.
+/// A socket belongs for ever to the namespace that it was made in. The thread that goes there for
+/// it never comes back, so that none of the agent's can be left in a pod's namespace.
 fn socket_inside(namespace: File, family: AddressFamily) -> io::Result<OwnedFd> {
     let thread = std::thread::Builder::new().name("pod-socket".to_owned()).spawn(move || {
         rustix::thread::move_into_link_name_space(

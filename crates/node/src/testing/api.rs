@@ -1,4 +1,5 @@
-//! A small Kubernetes API server: objects as JSON, lists, watches with history, merge patches, graceful deletion of pods.
+//! A small Kubernetes API server: objects as JSON, lists, watches with history, merge patches,
+//! graceful deletion of pods.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -458,7 +459,8 @@ fn selected(object: &Value, fields: Option<&str>) -> bool {
 enum Lists {
     /// A merge patch replaces them.
     Whole,
-    /// A strategic merge patch merges the entries that have a `type` by it: conditions and addresses.
+    /// A strategic merge patch merges the entries that have a `type` by it: conditions and
+    /// addresses.
     ByType,
 }
 

@@ -53,7 +53,8 @@ impl Images {
         self.disk.available_bytes = available.min(self.disk.capacity_bytes);
     }
 
-    /// Images of `r.test` are here once they are fetched; all others but `absent` are of the machine.
+    /// Images of `r.test` are here once they are fetched; all others but `absent` are of the
+    /// machine.
     pub(crate) fn status(&self, image: &str) -> Option<ImageInfo> {
         let of_registry = image.starts_with("r.test/");
         let origin = if of_registry { ImageOrigin::Registry } else { ImageOrigin::ThisMachine };

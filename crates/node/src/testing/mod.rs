@@ -1,5 +1,6 @@
-//! A world for tests: an API server in memory, a runtime and a network that remember, and a folder that is unmounted and removed
-//! whatever happens. The world outlives the agents in it, so that one can crash and the next one takes over.
+//! A world for tests: an API server in memory, a runtime and a network that remember, and a folder
+//! that is unmounted and removed whatever happens. The world outlives the agents in it, so that one
+//! can crash and the next one takes over.
 
 mod api;
 mod folder;

@@ -34,7 +34,8 @@ pub(crate) fn pod(name: &str, containers: Vec<Container>) -> Pod {
     }
 }
 
-/// The same with these volumes, which the first container mounts: what nobody mounts is not made ready.
+/// The same with these volumes, which the first container mounts: what nobody mounts is not made
+/// ready.
 pub(crate) fn with_volumes(mut pod: Pod, volumes: serde_json::Value) -> Pod {
     let volumes: Vec<Volume> = serde_json::from_value(volumes).unwrap();
     let spec = pod.spec.as_mut().unwrap();

@@ -108,7 +108,8 @@ impl Machine {
         self.0.state.lock().unwrap().agent = None;
     }
 
-    /// The agent stops for ever at the boundary after `count` others; see [`crashed`](Self::crashed).
+    /// The agent stops for ever at the boundary after `count` others; see
+    /// [`crashed`](Self::crashed).
     pub(crate) fn crash_in(&self, count: u32) {
         self.0.state.lock().unwrap().crash_in = Some(count);
     }

@@ -76,7 +76,8 @@ impl World {
         self.api.get("pods", pod).map(|pod| pod["status"].clone()).unwrap_or_default()
     }
 
-    /// Until the node has renewed its lease so often, which it does every ten seconds of virtual time.
+    /// Until the node has renewed its lease so often, which it does every ten seconds of virtual
+    /// time.
     pub(crate) async fn lease_renewals(&self, count: usize) {
         let until = self.api.requests("PATCH leases") + count;
         self.api.until("lease renewals", |api| api.requests("PATCH leases") >= until).await;

@@ -1,4 +1,5 @@
-//! What pods have written on this node: bounded walks on threads where blocking is no harm, and file systems.
+//! What pods have written on this node: bounded walks on threads where blocking is no harm, and
+//! file systems.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +28,8 @@ fn usage_of(found: &rustix::fs::StatVfs, now: Tick) -> FileSystemUsage {
     }
 }
 
-/// A volume that the node keeps for a pod: its name and where it lies; `None` for what is the host's own.
+/// A volume that the node keeps for a pod: its name and where it lies; `None` for what is the
+/// host's own.
 pub(super) fn medium(volume: &Volume) -> Option<Medium> {
     if let Some(empty_dir) = &volume.empty_dir {
         let medium = empty_dir.medium.as_deref().unwrap_or_default();
@@ -47,7 +49,8 @@ pub(super) fn kept_volumes(pod: &Pod) -> impl Iterator<Item = (&str, Medium)> {
     volumes.filter_map(|volume| Some((volume.name.as_str(), medium(volume)?)))
 }
 
-/// The tmpfs that is mounted at `path`: what is in it, without a walk. `None` while nothing is mounted there.
+/// The tmpfs that is mounted at `path`: what is in it, without a walk. `None` while nothing is
+/// mounted there.
 pub(super) fn mounted(path: &Path, now: Tick) -> io::Result<Option<FileSystemUsage>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::PATH | OFlags::CLOEXEC;
     let open = |path: &Path| {

@@ -6,13 +6,15 @@ use rekindle_types::Tick;
 
 use super::snapshot::ProcessUsage;
 
-/// Processes and threads, as the kubelet counts them: those of /proc/loadavg against the lower of two limits.
+/// Processes and threads, as the kubelet counts them: those of /proc/loadavg against the lower of
+/// two limits.
 pub(super) fn processes() -> ProcessUsage {
     let read = |name: &str| fs::read_to_string(format!("/proc/{name}")).unwrap_or_default();
     parse_processes(&read("loadavg"), &read("sys/kernel/pid_max"), &read("sys/kernel/threads-max"))
 }
 
-/// `0.20 0.18 0.12 1/80 11206`: the fourth field is running/all. A limit that cannot be read is none.
+/// `0.20 0.18 0.12 1/80 11206`: the fourth field is running/all. A limit that cannot be read is
+/// none.
 fn parse_processes(loadavg: &str, pid_max: &str, threads_max: &str) -> ProcessUsage {
     let all = loadavg.split_whitespace().nth(3).and_then(|tasks| tasks.split_once('/'));
     let limit = |text: &str| text.trim().parse().unwrap_or(u64::MAX);

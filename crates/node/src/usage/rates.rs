@@ -93,7 +93,8 @@ impl Rates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rates since the look before, if that is of use; this one is remembered when it is time to.
+    /// The rates since the look before, if that is of use; this one is remembered when it is time
+    /// to.
     pub(crate) fn since_last(&self, usage: &NodeUsage) -> CpuRates {
         let new = Look::of(usage);
         let mut known = self.known();

@@ -28,9 +28,11 @@ use crate::register::memory_bytes;
 /// How much is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// What the kernel has ready: processes, memory, network, file systems. Milliseconds for a hundred pods.
+    /// What the kernel has ready: processes, memory, network, file systems. Milliseconds for a
+    /// hundred pods.
     Processes,
-    /// Also what pods have written: layers, logs and volumes, walked through unless that was done a few seconds ago.
+    /// Also what pods have written: layers, logs and volumes, walked through unless that was done a
+    /// few seconds ago.
     Everything,
 }
 
@@ -219,7 +221,8 @@ impl<R: Runtime> Reader<R> {
         self.walks.measure(id, walk).await
     }
 
-    /// What it has written to its log, and to the file at its terminationMessagePath, which may be used as one.
+    /// What it has written to its log, and to the file at its terminationMessagePath, which may be
+    /// used as one.
     async fn logs(&self, pod: &PodRef, container: &str) -> Option<Measured> {
         let dirs = self.dirs.pod(pod);
         let (logs, messages) = (dirs.container_logs(container), dirs.termination_logs(container));

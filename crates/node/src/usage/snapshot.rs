@@ -98,10 +98,12 @@ pub struct PodUsage {
     pub network: Vec<InterfaceCounters>,
     /// The containers of that sandbox, the newest attempt of each, in the order of their names.
     pub containers: Vec<ContainerUsage>,
-    /// Its volumes that the node keeps, in the order of the spec: all kinds but hostPath. Empty unless files were asked for.
+    /// Its volumes that the node keeps, in the order of the spec: all kinds but hostPath. Empty
+    /// unless files were asked for.
     pub volumes: Vec<VolumeUsage>,
-    /// Layers and logs of its containers and the volumes that lie on the node's disk (emptyDir, configMap), as the kubelet
-    /// counts a pod's ephemeral storage. `None` unless files were asked for.
+    /// Layers and logs of its containers and the volumes that lie on the node's disk (emptyDir,
+    /// configMap), as the kubelet counts a pod's ephemeral storage. `None` unless files were asked
+    /// for.
     pub ephemeral_storage: Option<Measured>,
 }
 
@@ -118,7 +120,8 @@ pub struct ContainerUsage {
     pub started_at: Option<Tick>,
     /// `None` while it does not run.
     pub cgroup: Option<CgroupUsage>,
-    /// What it has written to its root file system. `None` unless files were asked for, and when that lies in memory.
+    /// What it has written to its root file system. `None` unless files were asked for, and when
+    /// that lies in memory.
     pub layer: Option<Measured>,
     /// The logs of all its attempts that are kept. `None` unless files were asked for.
     pub logs: Option<Measured>,

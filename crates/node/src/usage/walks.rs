@@ -1,9 +1,12 @@
-//! Walks through folders, kept for a while: whoever asks again soon gets what was found, with the time it was taken.
+//! Walks through folders, kept for a while: whoever asks again soon gets what was found, with the
+//! time it was taken.
 //!
-//! A walk that takes long is kept longer, so that walking takes a small part of one core however much pods write.
+//! A walk that takes long is kept longer, so that walking takes a small part of one core however
+//! much pods write.
 //!
-//! Nobody waits for more than a million entries. A tree that has more is walked to its end beside all else, so that nothing is hidden
-//! behind many small files; until that is done it takes at least what was seen.
+//! Nobody waits for more than a million entries. A tree that has more is walked to its end beside
+//! all else, so that nothing is hidden behind many small files; until that is done it takes at
+//! least what was seen.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -68,7 +71,8 @@ impl Found {
         Some(found.measured)
     }
 
-    /// Takes the walk, and keeps what it finds. One that fails says nothing, and is told to the log.
+    /// Takes the walk, and keeps what it finds. One that fails says nothing, and is told to the
+    /// log.
     async fn take<E: std::fmt::Display>(
         &self,
         name: &str,
@@ -107,7 +111,8 @@ impl Walks {
         Self { found, walking: tokio::sync::Mutex::default(), walking_on: Arc::default() }
     }
 
-    /// What the walk of this name found lately, else what it finds now among so many entries as it is told.
+    /// What the walk of this name found lately, else what it finds now among so many entries as it
+    /// is told.
     pub(super) async fn measure<W, E>(
         &self,
         name: &str,

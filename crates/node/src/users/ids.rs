@@ -4,11 +4,12 @@ use rekindle_runtime::UserRange;
 
 /// Ids of one pod by default, and what any other number must be a multiple of; the kubelet's.
 const PER_POD: u32 = 65_536;
-/// The first id by default: beyond the users of any machine, and beyond the ids that `useradd` gives users for containers of
-/// theirs (`SUB_UID_MAX` of login.defs).
+/// The first id by default: beyond the users of any machine, and beyond the ids that `useradd`
+/// gives users for containers of theirs (`SUB_UID_MAX` of login.defs).
 const FIRST: u32 = 1 << 30;
-/// Ids of one node: as many pods of [`PER_POD`] as a node takes by default, and some for those that are on their way out. The
-/// nodes that one machine can have all fit beneath 2³¹, where ids are negative numbers to some programs.
+/// Ids of one node: as many pods of [`PER_POD`] as a node takes by default, and some for those that
+/// are on their way out. The nodes that one machine can have all fit beneath 2³¹, where ids are
+/// negative numbers to some programs.
 const PER_NODE: u32 = 126 * PER_POD;
 
 /// Which ids a node has to give, in ranges of the same length.
@@ -60,8 +61,8 @@ impl UserIds {
         Ok(Self { first, per_pod })
     }
 
-    /// Those of another node of the same machine, by its number, the first one's being 0: no two nodes have an id in common.
-    /// It has none when they would go beyond what there is.
+    /// Those of another node of the same machine, by its number, the first one's being 0: no two
+    /// nodes have an id in common. It has none when they would go beyond what there is.
     pub fn of_node(self, number: u8) -> Self {
         let before = u32::from(number).checked_mul(PER_NODE);
         let first = before.and_then(|before| self.first.checked_add(before));

@@ -1,4 +1,5 @@
-//! The ranges of a node's pods, kept on the disk: a file in the pod's folder, written before there is a sandbox with that range.
+//! The ranges of a node's pods, kept on the disk: a file in the pod's folder, written before there
+//! is a sandbox with that range.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

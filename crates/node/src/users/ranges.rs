@@ -30,7 +30,8 @@ impl Ranges {
         self.taken.get(pod).copied()
     }
 
-    /// The pod's range: the one that it has, or else the first that is free. `None` when all are taken.
+    /// The pod's range: the one that it has, or else the first that is free. `None` when all are
+    /// taken.
     pub(crate) fn take(&mut self, pod: &PodUid) -> Option<UserRange> {
         if let Some(range) = self.of(pod) {
             return Some(range);

@@ -1,8 +1,10 @@
-//! Volumes behind claims. What a claim leads to is looked up once, when the pod comes: from then on a link in the pod's folder
-//! says where the volume stands. So a restart of the pod asks nobody, and finds the same volume with what it holds, also while
-//! the API is away or the claim is being deleted.
+//! Volumes behind claims. What a claim leads to is looked up once, when the pod comes: from then on
+//! a link in the pod's folder says where the volume stands. So a restart of the pod asks nobody,
+//! and finds the same volume with what it holds, also while the API is away or the claim is being
+//! deleted.
 //!
-//! Nothing is mounted, so nothing of a volume lies beneath what is thrown away with a pod: there, a link is removed.
+//! Nothing is mounted, so nothing of a volume lies beneath what is thrown away with a pod: there, a
+//! link is removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -123,7 +125,8 @@ async fn place(
     }
 }
 
-/// True when every term names other nodes. What else a term asks of the node, the scheduler has looked at.
+/// True when every term names other nodes. What else a term asks of the node, the scheduler has
+/// looked at.
 fn is_elsewhere(terms: &[NodeSelectorTerm], node: &str) -> bool {
     let names_others = |term: &NodeSelectorTerm| {
         term.match_expressions.iter().flatten().any(|requirement| {
@@ -173,8 +176,9 @@ fn link_one(dirs: &PodDirs, pod: &Pod, volume: &ClaimedVolume) -> Result<(), Vol
     }
 }
 
-/// Gives the volume to the pod's group, if it has one and may write: before the first of the node's pods uses it, as the kubelet
-/// does with volumes of type local. Who shares it with a pod that runs finds it as that one has it.
+/// Gives the volume to the pod's group, if it has one and may write: before the first of the node's
+/// pods uses it, as the kubelet does with volumes of type local. Who shares it with a pod that runs
+/// finds it as that one has it.
 fn hand_over(dirs: &PodDirs, pod: &Pod, volume: &str, folder: &Path) -> Result<(), VolumeProblem> {
     let Some(group) = fs_group(pod)?.filter(|_| !is_read_only(pod, volume)) else { return Ok(()) };
     let pods = dirs.root().parent().expect("the folder of a pod lies in that of all");

@@ -1,4 +1,5 @@
-//! emptyDir: a folder or a tmpfs that lives as long as the pod, and is made anew by a whole-pod restart that says so.
+//! emptyDir: a folder or a tmpfs that lives as long as the pod, and is made anew by a whole-pod
+//! restart that says so.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -33,8 +34,8 @@ pub(crate) struct EmptyDir<'a> {
     pub source: &'a EmptyDirVolumeSource,
     /// The pod's fsGroup.
     pub fs_group: Option<u32>,
-    /// What the pod can have of memory at most: its limit, or all that the node has for pods. A volume in memory is no larger
-    /// [kubelet `calculateEmptyDirMemorySize`].
+    /// What the pod can have of memory at most: its limit, or all that the node has for pods. A
+    /// volume in memory is no larger [kubelet `calculateEmptyDirMemorySize`].
     pub memory_bytes_max: Option<u64>,
 }
 
@@ -61,7 +62,8 @@ impl EmptyDir<'_> {
         }
     }
 
-    /// Makes it, or finds it as it is: content, owner and permissions stay, also those that a container has set meanwhile.
+    /// Makes it, or finds it as it is: content, owner and permissions stay, also those that a
+    /// container has set meanwhile.
     pub(crate) fn ensure(&self, path: &Path) -> Result<(), VolumeProblem> {
         match self.medium()? {
             Medium::Disk if is_folder(path)? => Ok(()),
@@ -70,8 +72,9 @@ impl EmptyDir<'_> {
         }
     }
 
-    /// Makes its content new. Only while no container runs. The old folder is moved to `trash`, whole, so that this takes as
-    /// long with a million files as with none; a crash in between leaves a missing folder, which `ensure` makes again.
+    /// Makes its content new. Only while no container runs. The old folder is moved to `trash`,
+    /// whole, so that this takes as long with a million files as with none; a crash in between
+    /// leaves a missing folder, which `ensure` makes again.
     pub(crate) fn refresh(&self, path: &Path, trash: &Path) -> Result<(), VolumeProblem> {
         match self.medium()? {
             Medium::Disk => {
@@ -86,7 +89,8 @@ impl EmptyDir<'_> {
         }
     }
 
-    /// It gets its name when it is complete, so that after a crash in between it is not taken for one that containers have.
+    /// It gets its name when it is complete, so that after a crash in between it is not taken for
+    /// one that containers have.
     fn make_folder(&self, path: &Path) -> Result<(), VolumeProblem> {
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());

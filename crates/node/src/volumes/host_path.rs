@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use super::error::VolumeProblem;
 
-/// Checks the path, and makes the folder or file of an `…OrCreate` type. Source: the API reference of
-/// `HostPathVolumeSource.type`. A path without a type is not checked, but made a folder where nothing is: container runtimes do
-/// so before they mount it (containerd's `WithMounts`).
+/// Checks the path, and makes the folder or file of an `…OrCreate` type. Source: the API reference
+/// of `HostPathVolumeSource.type`. A path without a type is not checked, but made a folder where
+/// nothing is: container runtimes do so before they mount it (containerd's `WithMounts`).
 pub(crate) fn ensure(source: &HostPathVolumeSource) -> Result<(), VolumeProblem> {
     let path = Path::new(&source.path);
     let upwards = path.components().any(|part| part == Component::ParentDir);

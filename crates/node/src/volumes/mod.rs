@@ -1,4 +1,5 @@
-//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath, image, and those behind claims.
+//! Volumes: emptyDir, configMap, secret, projected, downwardAPI, hostPath, image, and those behind
+//! claims.
 //!
 //! | kind | stands on | refresh | update |
 //! |---|---|---|---|

@@ -1,4 +1,5 @@
-//! All volumes of a pod: made ready, refreshed, updated, taken away. Every operation may be repeated at any point.
+//! All volumes of a pod: made ready, refreshed, updated, taken away. Every operation may be
+//! repeated at any point.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,8 @@ pub(crate) struct VolumeInputs<'a> {
     pub objects: &'a FetchedObjects,
 }
 
-/// Makes every volume ready that a container uses, and the tmpfs for the agent's own files. What stands already keeps its
-/// content.
+/// Makes every volume ready that a container uses, and the tmpfs for the agent's own files. What
+/// stands already keeps its content.
 pub(crate) fn mount_volumes(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
     let dirs = inputs.dirs;
     make_folder(&dirs.volumes()).map_err(|problem| about("", problem))?;
@@ -46,8 +47,8 @@ pub(crate) fn mount_volumes(inputs: VolumeInputs<'_>) -> Result<(), VolumeError>
     Ok(())
 }
 
-/// Brings the projected files of every volume to what the objects say now. One that cannot be written holds up no other; the
-/// first of these is told.
+/// Brings the projected files of every volume to what the objects say now. One that cannot be
+/// written holds up no other; the first of these is told.
 pub(crate) fn update_payloads(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
     let mut updated = Ok(());
     for volume in mounted(inputs.pod).filter(|volume| is_payload(volume)) {
@@ -74,8 +75,8 @@ pub(crate) fn refresh_empty_dirs(
     Ok(())
 }
 
-/// Unmounts everything, and with `Contents::Discard` moves the folders to the trash, that of the termination messages too: nothing of a pod's own content is
-/// walked through here.
+/// Unmounts everything, and with `Contents::Discard` moves the folders to the trash, that of the
+/// termination messages too: nothing of a pod's own content is walked through here.
 pub(crate) fn unmount_volumes(dirs: &PodDirs, contents: Contents) -> Result<(), VolumeError> {
     let failed = |problem| about("", problem);
     unmount_tmpfs(&dirs.files()).map_err(failed)?;

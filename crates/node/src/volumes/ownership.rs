@@ -1,8 +1,10 @@
-//! `fsGroup`: a volume and all that lies in it is given to the pod's group, as the kubelet does (`VolumeOwnership`).
+//! `fsGroup`: a volume and all that lies in it is given to the pod's group, as the kubelet does
+//! (`VolumeOwnership`).
 //!
-//! What lies in a volume is a pod's doing. Each name is opened beneath an open folder, as what it is: links are given to the
-//! group themselves and never followed, and no mount is crossed. The folder of the volume comes last: as long as it is not
-//! the group's, what an interrupted change left undone is seen to be so.
+//! What lies in a volume is a pod's doing. Each name is opened beneath an open folder, as what it
+//! is: links are given to the group themselves and never followed, and no mount is crossed. The
+//! folder of the volume comes last: as long as it is not the group's, what an interrupted change
+//! left undone is seen to be so.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

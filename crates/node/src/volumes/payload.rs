@@ -1,4 +1,5 @@
-//! What stands in a configMap, secret, projected or downwardAPI volume: pure, from the objects to names, bytes, modes and owners.
+//! What stands in a configMap, secret, projected or downwardAPI volume: pure, from the objects to
+//! names, bytes, modes and owners.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -294,7 +295,8 @@ fn add_downward(
     Ok(())
 }
 
-/// A token is for the pod's processes alone where they are known to have a user or group of their own, as with the kubelet.
+/// A token is for the pod's processes alone where they are known to have a user or group of their
+/// own, as with the kubelet.
 fn add_token(
     inputs: PayloadInputs<'_>,
     source: &ServiceAccountTokenProjection,

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 
-/// The content of a regular file in `volume`, which is the agent's own folder. Links are followed as if the volume were all
-/// there is, so none leads out of it, and neither does a mount in it; what is no regular file is not opened at all, as that
-/// alone could block or do something. A file of more than `limit` bytes is an error.
+/// The content of a regular file in `volume`, which is the agent's own folder. Links are followed
+/// as if the volume were all there is, so none leads out of it, and neither does a mount in it;
+/// what is no regular file is not opened at all, as that alone could block or do something. A file
+/// of more than `limit` bytes is an error.
 pub(crate) fn read_file_beneath(volume: &Path, file: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let look = OFlags::PATH | OFlags::CLOEXEC;
     let folder = look | OFlags::DIRECTORY | OFlags::NOFOLLOW;

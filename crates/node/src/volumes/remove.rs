@@ -1,5 +1,6 @@
-//! Deleting what a pod has written. The tree is hostile: links point out of it, it may be very deep, and something may be
-//! mounted in it. Every name is resolved beneath an open folder, no link is followed and no mount is crossed.
+//! Deleting what a pod has written. The tree is hostile: links point out of it, it may be very
+//! deep, and something may be mounted in it. Every name is resolved beneath an open folder, no link
+//! is followed and no mount is crossed.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -12,7 +13,8 @@ use rustix::io::Errno;
 /// Folders open at the same time; what lies deeper is moved up first.
 const DEPTH_MAX: u32 = 32;
 
-/// Deletes the folder or file at `path`; absent is success. The parent of `path` must be the agent's own.
+/// Deletes the folder or file at `path`; absent is success. The parent of `path` must be the
+/// agent's own.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     match rustix::fs::unlinkat(CWD, path, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
@@ -45,7 +47,8 @@ pub(crate) fn sweep(path: &Path) {
 /// Deletes everything in `root`, which stays.
 fn empty_folder(root: OwnedFd) -> io::Result<()> {
     let mut moved = 0;
-    // each round deletes all but what was moved up into the root from below DEPTH_MAX, so the depth left shrinks
+    // each round deletes all but what was moved up into the root from below DEPTH_MAX, so the depth
+    // left shrinks
     loop {
         let before = moved;
         empty_level(root.as_fd(), root.as_fd(), 0, &mut moved)?;
@@ -79,7 +82,8 @@ fn empty_level(
         };
         empty_level(root, inner.as_fd(), depth + 1, moved)?;
         match rustix::fs::unlinkat(folder, &name, AtFlags::REMOVEDIR) {
-            // not empty: a folder was moved out of the way, or something is still being written; the next round sees
+            // not empty: a folder was moved out of the way, or something is still being written;
+            // the next round sees
             Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => {}
             Err(error) => return Err(error.into()),
         }

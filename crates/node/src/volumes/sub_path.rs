@@ -1,5 +1,5 @@
-//! A subPath that does not exist yet becomes a folder, as with the kubelet. The volume's content is the pod's, so every step
-//! is resolved beneath the volume's root.
+//! A subPath that does not exist yet becomes a folder, as with the kubelet. The volume's content is
+//! the pod's, so every step is resolved beneath the volume's root.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -7,9 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// Makes the folders of `sub_path` beneath `volume` that are missing, with the volume's own permissions. A link inside the
-/// volume is followed as long as it stays inside. `volume` itself is the agent's or, of a hostPath, the administrator's: it
-/// may lead through links.
+/// Makes the folders of `sub_path` beneath `volume` that are missing, with the volume's own
+/// permissions. A link inside the volume is followed as long as it stays inside. `volume` itself is
+/// the agent's or, of a hostPath, the administrator's: it may lead through links.
 pub(crate) fn ensure_sub_path(volume: &Path, sub_path: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = rustix::fs::openat(CWD, volume, flags, Mode::empty())?;

@@ -127,7 +127,8 @@ fn an_empty_dir_keeps_its_content_until_it_is_refreshed() {
     assert_eq!(fs::read_dir(volumes.dirs.trash()).unwrap().count(), 0);
 }
 
-/// Kubelet, `desiredStateOfWorldPopulator.processPodVolumes`: what is wrong with it keeps nobody from starting.
+/// Kubelet, `desiredStateOfWorldPopulator.processPodVolumes`: what is wrong with it keeps nobody
+/// from starting.
 #[test]
 fn a_volume_that_no_container_mounts_is_left_alone() {
     let folder = TestFolder::new();
@@ -156,7 +157,8 @@ fn a_volume_that_no_container_mounts_is_left_alone() {
     assert!(!folder.join("made").exists());
 }
 
-/// Kubelet, `emptyDir.SetUpAt`: it is made ready once. An agent that starts again finds what containers have made of it.
+/// Kubelet, `emptyDir.SetUpAt`: it is made ready once. An agent that starts again finds what
+/// containers have made of it.
 #[test]
 fn what_containers_have_done_to_the_permissions_of_an_empty_dir_stays() {
     for (medium, group) in [("", None), ("", Some(4711)), ("Memory", None), ("Memory", Some(4711))]

@@ -23,8 +23,8 @@ pub(crate) struct TmpfsOptions {
     pub group: Option<u32>,
 }
 
-/// Of the files that the agent provides and a pod may write to: /etc/hosts and its like. Its size is what keeps a pod from
-/// filling the disk through them.
+/// Of the files that the agent provides and a pod may write to: /etc/hosts and its like. Its size
+/// is what keeps a pod from filling the disk through them.
 pub(crate) const FILES_TMPFS: TmpfsOptions =
     TmpfsOptions { size_bytes: Some(1024 * 1024), mode: 0o755, group: None };
 

@@ -1,5 +1,6 @@
-//! A real engine without controllers: store, API, runtime, network and node in one process, on folders and a bridge of its own.
-//! What it made is taken away in the end, also when the test fails. Needs root.
+//! A real engine without controllers: store, API, runtime, network and node in one process, on
+//! folders and a bridge of its own. What it made is taken away in the end, also when the test
+//! fails. Needs root.
 #![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -131,8 +132,9 @@ impl Engine {
         in_time("the agent is gone", self.runtime_is_gone()).await;
     }
 
-    /// Calls that were under way when an agent went go on to their ends, where those of a process end with it. What they make
-    /// meanwhile the next agent, which has looked by then, would not know.
+    /// Calls that were under way when an agent went go on to their ends, where those of a process
+    /// end with it. What they make meanwhile the next agent, which has looked by then, would not
+    /// know.
     async fn runtime_is_gone(&self) {
         while self.runtime.strong_count() > 0 {
             tokio::task::yield_now().await;

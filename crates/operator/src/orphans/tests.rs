@@ -68,7 +68,8 @@ fn a_ledger_whose_pod_is_gone_and_that_no_other_one_follows_does_not_go_on_climb
     assert_eq!(written(&world(None, "Exhausted")), None, "that stays to be seen");
 }
 
-/// Decided a day from now, as a clock says that was set back since: it would be kept for that day, and no pod would take it over.
+/// Decided a day from now, as a clock says that was set back since: it would be kept for that day,
+/// and no pod would take it over.
 #[test]
 fn what_a_clock_that_was_ahead_decided_about_a_pod_that_is_gone_is_of_now() {
     let ahead = (NOW + TickDuration::from_secs(86_400)).to_micro_time();

@@ -120,7 +120,8 @@ fn replicas_that_fail_alike_are_counted_and_others_are_not() {
     assert_eq!(look_at(&view, &well, &policy(&["Pod"]), NOW), Peers::default(), "it does not fail");
 }
 
-/// Each of them fails some twenty seconds after its start, again and again. Which of them does so first is a matter of milliseconds.
+/// Each of them fails some twenty seconds after its start, again and again. Which of them does so
+/// first is a matter of milliseconds.
 #[test]
 fn replicas_that_fail_again_and_again_fail_alike_until_they_have_outlived_their_last_end() {
     let ran = |name: &str, seconds: u64, since: u64| {
@@ -156,8 +157,9 @@ fn what_was_tried_on_one_replica_is_known_to_the_others() {
     assert_eq!(look(Does::Fails(2, 10), 20).tried, None, "what failed in another way is no proof");
 }
 
-/// Three replicas fail within a second. All containers of the first are being restarted, so that it is not seen which of them failed; the third
-/// has failed once, and has been running for twenty seconds.
+/// Three replicas fail within a second. All containers of the first are being restarted, so that it
+/// is not seen which of them failed; the third has failed once, and has been running for twenty
+/// seconds.
 #[test]
 fn a_replica_that_is_being_restarted_counts_with_those_that_fail_until_it_is_ready() {
     let failing = pod("a", "web", "n1", Does::Fails(1, 0));
@@ -182,8 +184,8 @@ fn a_replica_that_is_being_restarted_counts_with_those_that_fail_until_it_is_rea
     assert_eq!(look("True").failing_alike, 1);
 }
 
-/// A replica whose app failed twenty seconds ago and which was restarted within that second; its proxy, which comes first in its spec, ended so many
-/// seconds ago with this code.
+/// A replica whose app failed twenty seconds ago and which was restarted within that second; its
+/// proxy, which comes first in its spec, ended so many seconds ago with this code.
 fn restarted(proxy_exit: i32, proxy_ended: u64) -> (Value, RestartLedger) {
     let mut pod = pod_value("b", "web", "n2", Does::RunsAgain { failed: 20, since: 19 });
     pod["spec"]["containers"] =
@@ -335,7 +337,8 @@ fn one_end_of_each_pod_is_no_sick_node_for_a_machine_that_boots_ends_all() {
 #[test]
 fn a_node_is_not_left_when_the_revision_fails_alike_elsewhere_and_is_well_nowhere() {
     let fails = Does::Fails(1, 5);
-    // what web does on n2, and whether n1, where another workload fails too, is left for n3, which does better
+    // what web does on n2, and whether n1, where another workload fails too, is left for n3, which
+    // does better
     for (elsewhere, expected) in [
         (vec![fails, fails], false),     // a dependency that is down
         (vec![fails, Does::Runs], true), // one of the three is well

@@ -8,7 +8,8 @@ fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A ReplicaSet of two pods that have been ready for so many seconds, if they are, and a ladder with a window of ten minutes.
+/// A ReplicaSet of two pods that have been ready for so many seconds, if they are, and a ladder
+/// with a window of ten minutes.
 fn world(rung: &str, ready_for: [Option<u64>; 2]) -> View {
     let mut view = View::new();
     view.apply(Object::from(typed::<rekindle_types::v1alpha1::RestartLadder>(json!({

@@ -1,4 +1,5 @@
-//! One notice on its way: the request to the receiver, and the word in the ledger that it was taken.
+//! One notice on its way: the request to the receiver, and the word in the ledger that it was
+//! taken.
 
 use std::time::Duration;
 
@@ -81,8 +82,8 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// The receiver at this URL, whose certificate is one of these authorities' (certificates in PEM form), or else of one that
-    /// the system trusts. Connects to nobody yet.
+    /// The receiver at this URL, whose certificate is one of these authorities' (certificates in
+    /// PEM form), or else of one that the system trusts. Connects to nobody yet.
     ///
     /// # Errors
     /// When it is no URL of http or https, or holds credentials; or the authorities cannot be read.

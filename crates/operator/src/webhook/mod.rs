@@ -1,12 +1,14 @@
-//! Tells somebody outside the cluster when a ladder is exhausted: one POST of JSON for each exhaustion, until it is taken.
+//! Tells somebody outside the cluster when a ladder is exhausted: one POST of JSON for each
+//! exhaustion, until it is taken.
 //!
 //! ```text
 //!   RestartLedgers ──watch──► outbox ──► POST ──2xx──► status.exhaustionToldAt ──watch──► done
 //!                               ▲          │ else             │ else
 //!                               └──────────┴──── later ───────┘
 //! ```
-//! What was told stands in the ledger, so that neither a restart nor another operator tells it again. Only a crash between the answer
-//! and that write does: the notice has an `id` by which the receiver knows it (docs/ladder.md).
+//! What was told stands in the ledger, so that neither a restart nor another operator tells it
+//! again. Only a crash between the answer and that write does: the notice has an `id` by which the
+//! receiver knows it (docs/ladder.md).
 
 mod delivery;
 mod notice;
@@ -24,10 +26,12 @@ use tokio::task::JoinSet;
 use crate::Clock;
 use outbox::{Errand, Outbox, Told};
 
-/// Notices that are under way at the same time: a receiver that hangs must not hold up all others, nor be flooded.
+/// Notices that are under way at the same time: a receiver that hangs must not hold up all others,
+/// nor be flooded.
 const UNDER_WAY_MAX: usize = 4;
 
-/// Tells `webhook` of exhausted ladders until `stop` resolves. Dropping the future stops it at any point.
+/// Tells `webhook` of exhausted ladders until `stop` resolves. Dropping the future stops it at any
+/// point.
 pub async fn notify(
     client: Client,
     clock: Clock,
@@ -72,7 +76,8 @@ impl Messenger {
                 },
                 Some(done) = under_way.join_next() => match done {
                     Ok((errand, told)) => self.outbox.settle(&errand, told, (self.clock)()),
-                    // a send does not panic; if it does, its notice is found again by the next start
+                    // a send does not panic; if it does, its notice is found again by the next
+                    // start
                     Err(error) => tracing::error!(%error, "failed to send a notice: the task panicked"),
                 },
                 () = wait => {}

@@ -7,7 +7,8 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::notice::{self, Notice};
 
-/// After the first failure it is tried again so much later, doubling to the longest wait, for as long as the ladder is exhausted.
+/// After the first failure it is tried again so much later, doubling to the longest wait, for as
+/// long as the ladder is exhausted.
 const WAIT_MIN: TickDuration = TickDuration::from_secs(1);
 const WAIT_MAX: TickDuration = TickDuration::from_secs(300);
 

@@ -1,5 +1,5 @@
-//! A cluster in memory: the real API on a memory disk, a node that is only a task, and a wire between operator and API that
-//! breaks at a chosen write.
+//! A cluster in memory: the real API on a memory disk, a node that is only a task, and a wire
+//! between operator and API that breaks at a chosen write.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,12 +124,14 @@ impl World {
         show_crash(&Api::default_namespaced(self.client()), pod, 1).await;
     }
 
-    /// The node: each pod that it is given crashes for the third time, and runs once it was restarted as a whole.
+    /// The node: each pod that it is given crashes for the third time, and runs once it was
+    /// restarted as a whole.
     pub async fn run_node(&self) {
         self.run_nodes(Health::UntilRestarted).await;
     }
 
-    /// The nodes: pods that they are given crash for the third time or run, and end when they are deleted.
+    /// The nodes: pods that they are given crash for the third time or run, and end when they are
+    /// deleted.
     pub async fn run_nodes(&self, health: Health) {
         let mut first: BTreeSet<String> = BTreeSet::new();
         let mut codes: BTreeMap<String, usize> = BTreeMap::new();
@@ -226,7 +228,8 @@ pub async fn deployment(world: &World, replicas: usize) {
 /// A story that is not over by then hangs.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Plays a story with a sound wire, and then with one that breaks at each of its writes in each way: the end is the same.
+/// Plays a story with a sound wire, and then with one that breaks at each of its writes in each
+/// way: the end is the same.
 pub async fn ends_the_same_whichever_write_breaks<E, F>(
     story: &str,
     expected: E,

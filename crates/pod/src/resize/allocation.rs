@@ -1,4 +1,5 @@
-//! The resources of a pod and its containers, apart from the rest of its spec: what is wanted, and what was granted.
+//! The resources of a pod and its containers, apart from the rest of its spec: what is wanted, and
+//! what was granted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ impl Allocation {
         }
     }
 
-    /// What the API shows to be in force, and what the spec asks for where it shows nothing: the best that is known without a
-    /// journal.
+    /// What the API shows to be in force, and what the spec asks for where it shows nothing: the
+    /// best that is known without a journal.
     pub(crate) fn shown_by(pod: &Pod) -> Self {
         let mut shown = Self::wanted_by(pod);
         let Some(status) = &pod.status else { return shown };
@@ -60,7 +61,8 @@ impl Allocation {
         shown
     }
 
-    /// Whether the amounts are the same, whoever asked for them. The API writes each amount in one way only.
+    /// Whether the amounts are the same, whoever asked for them. The API writes each amount in one
+    /// way only.
     pub(crate) fn same_amounts(&self, other: &Self) -> bool {
         self.pod == other.pod && self.containers == other.containers
     }

@@ -1,4 +1,5 @@
-//! The conditions PodResizePending and PodResizeInProgress: there while they are True, with the generation that they speak of.
+//! The conditions PodResizePending and PodResizeInProgress: there while they are True, with the
+//! generation that they speak of.
 
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use rekindle_types::resources::{RESIZE_IN_PROGRESS, RESIZE_PENDING};

@@ -1,4 +1,5 @@
-//! The events of a resize: the kubelet's (`pkg/kubelet/events/podresize.go`), with the resources as JSON.
+//! The events of a resize: the kubelet's (`pkg/kubelet/events/podresize.go`), with the resources as
+//! JSON.
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use rekindle_types::reasons::event;

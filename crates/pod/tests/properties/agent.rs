@@ -1,4 +1,5 @@
-//! The agent and the machine may go at any moment: what runs is left alone, no count falls, no wait becomes shorter (P1, P3).
+//! The agent and the machine may go at any moment: what runs is left alone, no count falls, no wait
+//! becomes shorter (P1, P3).
 
 use std::collections::BTreeSet;
 
@@ -16,8 +17,8 @@ use crate::world::{Processes, World};
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// P3: the delays survive the agent. A container that crashes as soon as it runs is started at the same ticks, wherever
-    /// the agent is killed.
+    /// P3: the delays survive the agent. A container that crashes as soon as it runs is started at
+    /// the same ticks, wherever the agent is killed.
     #[test]
     fn killing_the_agent_does_not_change_when_a_crashing_container_is_started(
         crashes in prop::collection::btree_set(0usize..120, 0..12),
@@ -27,7 +28,8 @@ proptest! {
         prop_assert_eq!(undisturbed, disturbed);
     }
 
-    /// P3: the delays survive the machine. One that goes down while the container waits makes no wait shorter.
+    /// P3: the delays survive the machine. One that goes down while the container waits makes no
+    /// wait shorter.
     #[test]
     fn a_machine_that_restarts_does_not_change_when_a_crashing_container_is_started(
         reboots in prop::collection::btree_set(0usize..8, 1..8),
@@ -37,8 +39,8 @@ proptest! {
         prop_assert_eq!(undisturbed, disturbed);
     }
 
-    /// P1: the next agent finds each container that runs under the same key, ends none and starts none, wherever the ones
-    /// before it were killed.
+    /// P1: the next agent finds each container that runs under the same key, ends none and starts
+    /// none, wherever the ones before it were killed.
     #[test]
     fn agents_that_are_killed_again_and_again_end_nothing_and_start_nothing(
         pod in pods(),
@@ -62,8 +64,8 @@ proptest! {
         prop_assert_eq!(starts, world.runtime.starts.clone());
     }
 
-    /// P1, P3: with the journal gone too, the runtime and the API's status are enough to start nothing twice and let no
-    /// count fall. What is checked is in the world.
+    /// P1, P3: with the journal gone too, the runtime and the API's status are enough to start
+    /// nothing twice and let no count fall. What is checked is in the world.
     #[test]
     fn a_lost_journal_restarts_nothing(
         pod in pods(),
@@ -86,7 +88,8 @@ proptest! {
     }
 }
 
-/// The ticks at which a container is started that crashes at once, with the agent killed after these numbers of steps.
+/// The ticks at which a container is started that crashes at once, with the agent killed after
+/// these numbers of steps.
 fn crash_loop(kills: &[usize]) -> Vec<Tick> {
     let mut world = World::new(build::pod("Always").with("web"));
     world.snapshot();
@@ -143,7 +146,8 @@ fn an_undisturbed_crash_loop_waits_as_the_kubelet_says() {
     assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);
 }
 
-/// P1: of a request that names a container the other containers know nothing, and it is done once, wherever the agent is killed.
+/// P1: of a request that names a container the other containers know nothing, and it is done once,
+/// wherever the agent is killed.
 #[test]
 fn a_restart_of_one_container_is_done_once_wherever_the_agent_is_killed() {
     for (named, kill) in ["main1", "side0"].into_iter().flat_map(|n| (0..30).map(move |k| (n, k))) {
@@ -174,9 +178,9 @@ fn a_restart_of_one_container_is_done_once_wherever_the_agent_is_killed() {
     }
 }
 
-/// Found by the property of the lost journal, once in 17,000 runs: the machine restarts after the status had shown the end of a
-/// container whose restart was asked for, and before the journal had. Under Never it was then taken for an end for good, and
-/// the request waited for ever.
+/// Found by the property of the lost journal, once in 17,000 runs: the machine restarts after the
+/// status had shown the end of a container whose restart was asked for, and before the journal had.
+/// Under Never it was then taken for an end for good, and the request waited for ever.
 #[test]
 fn an_end_that_only_the_status_knows_is_the_one_that_was_asked_for() {
     let pod = Shape { policy: "Never", inits: 0, sidecars: 1, regular: 3, care: Care::All };
@@ -201,7 +205,8 @@ fn an_end_that_only_the_status_knows_is_the_one_that_was_asked_for() {
     check_rest(&world, End::NotAsked);
 }
 
-/// P1: the machine goes down, the pod is over, and the agent dies when it has told of the restart and not finished: the outcome stays.
+/// P1: the machine goes down, the pod is over, and the agent dies when it has told of the restart
+/// and not finished: the outcome stays.
 #[test]
 fn how_a_restart_ended_stays_when_the_agent_dies_while_it_tells_that_the_pod_is_over() {
     let shape = Shape { policy: "Never", inits: 0, sidecars: 1, regular: 1, care: Care::None };

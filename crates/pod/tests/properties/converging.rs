@@ -1,4 +1,5 @@
-//! Every pod comes to rest once faults stop, the same way each time, and nothing that it is told makes the core fail (P2, P7).
+//! Every pod comes to rest once faults stop, the same way each time, and nothing that it is told
+//! makes the core fail (P2, P7).
 
 use std::sync::Arc;
 

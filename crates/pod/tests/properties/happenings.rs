@@ -44,7 +44,8 @@ pub(crate) enum Happening {
     /// The journal can be written from now on, or not.
     Disk(Disk),
     Reboot,
-    /// The agent ends the containers, to go with its node. The next one comes with a crash, or when all heals.
+    /// The agent ends the containers, to go with its node. The next one comes with a crash, or when
+    /// all heals.
     NodeStops(u64),
     Snapshot,
     SandboxDies(Processes),
@@ -59,7 +60,8 @@ pub(crate) enum Happening {
     Resize(usize, u8),
     /// The node decides on what the pod asked for last.
     Decide(ResourceDecision),
-    /// An ephemeral container is added, which sees the processes of a container of this number or its own.
+    /// An ephemeral container is added, which sees the processes of a container of this number or
+    /// its own.
     Debug(Option<u8>),
     /// What a probe or a hook comes to from now on.
     Says(usize, usize, Says),
@@ -236,7 +238,8 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
         Happening::Disk(disk) => world.disk = *disk,
         Happening::Reboot => {
             world.disk = Disk::HasRoom;
-            // Double faults within the moment before the status is written are beyond any promise. While the node stops none is written.
+            // Double faults within the moment before the status is written are beyond any promise.
+            // While the node stops none is written.
             match world.telling {
                 Telling::All => world.poll_all(),
                 Telling::JournalOnly => world.obey(),

@@ -1,5 +1,6 @@
-//! A restart never widens privilege (P4). That no container and no sandbox is asked for with other rights than those of the
-//! first spec is looked at in the world, at each action of every test here.
+//! A restart never widens privilege (P4). That no container and no sandbox is asked for with other
+//! rights than those of the first spec is looked at in the world, at each action of every test
+//! here.
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, Pod, ResourceRequirements, SecurityContext,
@@ -14,8 +15,8 @@ use crate::shapes::pods;
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens, with the journal lost in between, too: as long as nobody asks for other resources, every start has
-    /// the limits of the first.
+    /// Whatever happens, with the journal lost in between, too: as long as nobody asks for other
+    /// resources, every start has the limits of the first.
     #[test]
     fn every_start_has_the_limits_of_the_first(
         pod in pods(),

@@ -23,8 +23,9 @@ proptest! {
     }
 }
 
-/// What probes say of the container before is nothing to the one that runs now: as long as each probe of what runs passes, and
-/// those of what has ended fail, no container is ended because of one.
+/// What probes say of the container before is nothing to the one that runs now: as long as each
+/// probe of what runs passes, and those of what has ended fail, no container is ended because of
+/// one.
 fn without_bad_answers(happenings: &[Happening]) -> Vec<Happening> {
     let good = |happening: &&Happening| !matches!(happening, Happening::Says(..));
     happenings.iter().filter(good).cloned().collect()

@@ -1,5 +1,5 @@
-//! A world for a pod core: a driver, a runtime and an API that obey, fail or crash as a test says, and check what the core
-//! asks of them. No thread, no clock.
+//! A world for a pod core: a driver, a runtime and an API that obey, fail or crash as a test says,
+//! and check what the core asks of them. No thread, no clock.
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its part")]
 
 pub mod build;
@@ -44,7 +44,8 @@ pub struct World {
     pub reports: BTreeMap<String, PodRestartPhase>,
     pub finishes: usize,
     pub telling: Telling,
-    /// The object is being deleted: an agent that starts again sees it, and when all is finished it is gone.
+    /// The object is being deleted: an agent that starts again sees it, and when all is finished it
+    /// is gone.
     pub deletion: Option<TickDuration>,
     /// PodRestarts that exist.
     pub requests: BTreeMap<String, RestartRequest>,
@@ -93,7 +94,8 @@ impl World {
         }
     }
 
-    /// `kubectl debug` adds a container, which may see the processes of another one and mount a volume.
+    /// `kubectl debug` adds a container, which may see the processes of another one and mount a
+    /// volume.
     pub fn debug(&mut self, name: &str, target: Option<&str>, volume: Option<&str>) {
         let mut pod = Pod::clone(&self.pod);
         build::add_ephemeral(&mut pod, name, target, volume);
@@ -301,7 +303,8 @@ impl World {
         }
     }
 
-    /// At most one execution of a probe or a hook is under way in a container, and only where a process was started.
+    /// At most one execution of a probe or a hook is under way in a container, and only where a
+    /// process was started.
     fn check_asked_once(&self, action: &Action) {
         let asked = |action: &Action| match action {
             Action::RunProbe { key, probe, .. } => Some((key.clone(), format!("{probe:?}"))),
@@ -315,7 +318,8 @@ impl World {
         assert!(started > new.0.attempt.0, "{action:?} is asked for before the start");
     }
 
-    /// A pod comes to a final phase by its node when nothing of it runs: others take its place then.
+    /// A pod comes to a final phase by its node when nothing of it runs: others take its place
+    /// then.
     fn check_phase(&self, status: &PodStatus) {
         let is_final =
             |status: &PodStatus| matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
@@ -366,7 +370,8 @@ impl World {
         self.answer(id, result);
     }
 
-    /// The waiting start at this place comes as far as a container that is prepared, and its answer says that nobody knows of more.
+    /// The waiting start at this place comes as far as a container that is prepared, and its answer
+    /// says that nobody knows of more.
     pub fn start_halfway(&mut self, place: usize, message: &str) {
         let (id, action) = self.waiting.remove(place);
         let Action::StartContainer { key, target } = &action else {
@@ -380,7 +385,8 @@ impl World {
         self.answer(id, result.map_err(|kind| error(kind, "does not exist")));
     }
 
-    /// Carries out the waiting start at this place; the answer says that the container is prepared, and that nobody knows of more.
+    /// Carries out the waiting start at this place; the answer says that the container is prepared,
+    /// and that nobody knows of more.
     pub fn start_unclear(&mut self, place: usize, message: &str) {
         let (id, action) = self.waiting.remove(place);
         let Action::StartContainer { key, .. } = &action else { panic!("{action:?} is no start") };

@@ -1,4 +1,5 @@
-//! A runtime as the core's actions want it: idempotent by keys, and strict. What the core must never ask for panics.
+//! A runtime as the core's actions want it: idempotent by keys, and strict. What the core must
+//! never ask for panics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -194,7 +195,8 @@ impl Runtime {
         }
     }
 
-    /// Beside an init container (`init…`) only sidecars (`side…`) and ephemeral containers (`debug…`) may run.
+    /// Beside an init container (`init…`) only sidecars (`side…`) and ephemeral containers
+    /// (`debug…`) may run.
     fn check_order(&self, key: &ContainerKey) {
         if key.name.0.starts_with("side") || key.name.0.starts_with("debug") {
             return;

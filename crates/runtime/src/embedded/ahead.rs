@@ -1,11 +1,13 @@
-//! Getting ready for a container's next start: folders for writable layers, and what lasts of its root put together already.
+//! Getting ready for a container's next start: folders for writable layers, and what lasts of its
+//! root put together already.
 //!
 //! ```text
 //! started ─ a while later, when it still runs ─▶ MakeRoot ─ stands ─▶ kept here and in the shim ─ the same container starts again ─▶ its root
 //!                                                             another plan, another agent, a new link ─▶ thrown away
 //! ```
-//! A root that was made ahead is nobody's. Whether it serves a start is decided by comparing what it was made of with what that start's own
-//! plan says; the shim, which decides by the same comparison, has none that is not noted here.
+//! A root that was made ahead is nobody's. Whether it serves a start is decided by comparing what
+//! it was made of with what that start's own plan says; the shim, which decides by the same
+//! comparison, has none that is not noted here.
 
 use std::sync::Arc;
 
@@ -33,8 +35,9 @@ pub(crate) fn wanted(
     }
 }
 
-/// Makes folders for the containers to come, and what is wanted for this one: soon where it was started again already, as it will be once
-/// more, else when the start of all that was started with it does not wait for the disk any more.
+/// Makes folders for the containers to come, and what is wanted for this one: soon where it was
+/// started again already, as it will be once more, else when the start of all that was started with
+/// it does not wait for the disk any more.
 pub(crate) fn get_ready(
     shared: &Arc<Shared>,
     sandbox: &Arc<Sandbox>,

@@ -75,7 +75,8 @@ pub(crate) fn bit(name: &str) -> Option<u64> {
     NAMES.iter().position(|known| *known == short).map(|number| 1 << number)
 }
 
-/// The set a container gets: the default, `ALL` added or dropped first, then the single ones. The error is for people.
+/// The set a container gets: the default, `ALL` added or dropped first, then the single ones. The
+/// error is for people.
 pub(crate) fn set(security: &Security) -> Result<u64, String> {
     if security.privileged {
         return Ok(ALL);

@@ -6,10 +6,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How long what has ended is left alone before the kernel is asked to forget it. What was written last is held by the journal of the
-/// file system for five seconds (ext4's `commit`), and asking earlier waits for the disk, in vain: 105 ms in place of 1.
+/// How long what has ended is left alone before the kernel is asked to forget it. What was written
+/// last is held by the journal of the file system for five seconds (ext4's `commit`), and asking
+/// earlier waits for the disk, in vain: 105 ms in place of 1.
 pub(crate) const LEISURE: Duration = Duration::from_secs(10);
-/// How long what has no use any more is kept: until what takes its place has started, and not so long that a full disk stays full.
+/// How long what has no use any more is kept: until what takes its place has started, and not so
+/// long that a full disk stays full.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// How soon something is cleared away.

@@ -1,7 +1,9 @@
-//! Being in touch with shims: following what one says, finding one that runs, and finding it again when its socket closed.
+//! Being in touch with shims: following what one says, finding one that runs, and finding it again
+//! when its socket closed.
 //!
-//! Whoever makes a link a sandbox's own holds the sandbox's gate meanwhile, and so does whoever mends one that failed. So a
-//! link that fails in the very moment in which it is taken is noticed all the same: its mender waits until it is in its place.
+//! Whoever makes a link a sandbox's own holds the sandbox's gate meanwhile, and so does whoever
+//! mends one that failed. So a link that fails in the very moment in which it is taken is noticed
+//! all the same: its mender waits until it is in its place.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -17,8 +19,8 @@ use super::{Shared, blocking, janitor};
 
 /// A shim that does not answer in this time is stopped or stuck.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How often a shim that lives is dialled before it is given up. It serves one agent, the newest: one that is on its way out
-/// can take it over once more.
+/// How often a shim that lives is dialled before it is given up. It serves one agent, the newest:
+/// one that is on its way out can take it over once more.
 const DIALS_MAX: u32 = 3;
 
 /// Keeps a sandbox in step with its shim's socket.
@@ -59,8 +61,8 @@ pub(crate) fn follow(shared: &Arc<Shared>, target: Target, socket: UnixStream) -
     Link::spawn(socket, Follower { target, on_closed })
 }
 
-/// Connects to a sandbox's shim, and asks what it holds; `None` when there is no shim, or none that answers. Its caller
-/// holds the sandbox's gate.
+/// Connects to a sandbox's shim, and asks what it holds; `None` when there is no shim, or none that
+/// answers. Its caller holds the sandbox's gate.
 pub(crate) async fn dial(
     shared: &Arc<Shared>,
     sandbox: &Arc<Sandbox>,
@@ -89,8 +91,8 @@ pub(crate) async fn ask(link: &Link, request: Request) -> Result<Answer, CallErr
     link.call_within(request, ANSWER_TIME).await
 }
 
-/// The same, of what has to be. A shim that does not answer is dialled anew, and when it is silent then, too, its sandbox is taken for dead and all in
-/// it is killed: nobody could end it otherwise.
+/// The same, of what has to be. A shim that does not answer is dialled anew, and when it is silent
+/// then, too, its sandbox is taken for dead and all in it is killed: nobody could end it otherwise.
 pub(crate) async fn insist(
     shared: &Arc<Shared>,
     sandbox: &Arc<Sandbox>,
@@ -107,8 +109,8 @@ pub(crate) async fn insist(
     answer
 }
 
-/// A shim did not answer over this link: it is dialled anew. When it is silent then, too, its sandbox is taken for dead, and it is killed: it
-/// would go on as a stranger.
+/// A shim did not answer over this link: it is dialled anew. When it is silent then, too, its
+/// sandbox is taken for dead, and it is killed: it would go on as a stranger.
 pub(crate) async fn give_up_silent(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, link: &Link) {
     let _gate = sandbox.gate.lock().await;
     if !sandbox.link().is_some_and(|now| now.is_same(link)) {
@@ -122,7 +124,8 @@ pub(crate) async fn give_up_silent(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>,
     }
 }
 
-/// A socket closed: the shim died, or dropped an agent that was too slow for it, or the sandbox has another link already.
+/// A socket closed: the shim died, or dropped an agent that was too slow for it, or the sandbox has
+/// another link already.
 async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
     let _gate = sandbox.gate.lock().await;
     if sandbox.is_out_of_touch() {

@@ -90,7 +90,8 @@ pub(crate) async fn create(
     made(shared, &home, record, prepared, next).await
 }
 
-/// Prepares the container and lets it go. Its shim has both words at once, so that nothing stands between the two.
+/// Prepares the container and lets it go. Its shim has both words at once, so that nothing stands
+/// between the two.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     spec: ContainerSpec,
@@ -285,7 +286,8 @@ fn prepare(
     Ok(Planned { plan, record, next })
 }
 
-/// The plan, and the folder of its writable layer when that is on the disk: those of the root that was made ahead for this start, if it serves.
+/// The plan, and the folder of its writable layer when that is on the disk: those of the root that
+/// was made ahead for this start, if it serves.
 fn rooted(
     shared: &Arc<Shared>,
     sandbox: &Sandbox,
@@ -380,8 +382,8 @@ fn start_time(
     }
 }
 
-/// Signals the container's first process; with SIGKILL all of the container ends: its PID namespace, or where it shares one
-/// what its shim finds in its cgroup then.
+/// Signals the container's first process; with SIGKILL all of the container ends: its PID
+/// namespace, or where it shares one what its shim finds in its cgroup then.
 pub(crate) async fn signal(
     shared: &Arc<Shared>,
     key: &ContainerKey,

@@ -105,7 +105,8 @@ pub(crate) async fn sync(
     Ok(ExecOutcome { exit, output: kept })
 }
 
-/// Reads while the command runs. What it left running may hold the pipe for ever, so its own end counts.
+/// Reads while the command runs. What it left running may hold the pipe for ever, so its own end
+/// counts.
 async fn collect(
     execution: &mut Execution,
     output: &mut pipe::Receiver,

@@ -1,4 +1,5 @@
-//! Which images containers were made from, as the records on disk say: true for every process that looks.
+//! Which images containers were made from, as the records on disk say: true for every process that
+//! looks.
 
 use std::fs;
 use std::io;
@@ -7,8 +8,8 @@ use std::path::Path;
 use super::records::Records;
 use crate::runtime::ImagesInUse;
 
-/// The images of all containers, and of the volumes that they mount, that stand beneath the runtime's data folder, running or
-/// not. A folder that is not there holds none.
+/// The images of all containers, and of the volumes that they mount, that stand beneath the
+/// runtime's data folder, running or not. A folder that is not there holds none.
 pub fn images_in_use(data_dir: &Path) -> io::Result<ImagesInUse> {
     match in_use(&data_dir.join("sandboxes")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ImagesInUse::new()),

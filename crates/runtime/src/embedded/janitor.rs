@@ -1,4 +1,5 @@
-//! Taking away what is over, off everybody's path: first it leaves its place by a rename, then it is deleted.
+//! Taking away what is over, off everybody's path: first it leaves its place by a rename, then it
+//! is deleted.
 
 use std::fs;
 use std::io;
@@ -16,8 +17,8 @@ use super::shim_process::Socket;
 use super::{Shared, trash};
 use crate::spec::SandboxKey;
 
-/// A cgroup is busy until the kernel has done with its last process: milliseconds. What is busy longer than this is left
-/// to the next start of the engine.
+/// A cgroup is busy until the kernel has done with its last process: milliseconds. What is busy
+/// longer than this is left to the next start of the engine.
 const TRIES_MAX: u32 = 12;
 const FIRST_WAIT: Duration = Duration::from_millis(1);
 
@@ -47,7 +48,8 @@ pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
     });
 }
 
-/// Deletes what was moved out of the way, when what takes its place has had its turn. An agent that is gone by then leaves it to the next.
+/// Deletes what was moved out of the way, when what takes its place has had its turn. An agent that
+/// is gone by then leaves it to the next.
 fn empty_trash(shared: &Arc<Shared>) {
     let held = Arc::downgrade(shared);
     shared.clearing.begin_after(SOON, move |_pace| {
@@ -57,7 +59,8 @@ fn empty_trash(shared: &Arc<Shared>) {
     });
 }
 
-/// Takes a sandbox's cgroups away, unless the same attempt is made again meanwhile: then they are its.
+/// Takes a sandbox's cgroups away, unless the same attempt is made again meanwhile: then they are
+/// its.
 fn remove_cgroups(shared: &Shared, key: &SandboxKey, pace: Pace) {
     match pace {
         Pace::AtLeisure => shared.cgroups.forget_sandbox(key),
@@ -92,7 +95,8 @@ fn reap_shim(sandbox: &Sandbox) {
     let Some(pidfd) = pid.and_then(open_shim) else { return };
     if kill_shim(&pidfd) {
         let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
-        // Nobody waits for this thread; an interrupted wait only makes the cgroup busy a little longer.
+        // Nobody waits for this thread; an interrupted wait only makes the cgroup busy a little
+        // longer.
         let _ = rustix::event::poll(&mut ended, None);
     }
 }
@@ -118,7 +122,8 @@ pub(crate) fn retire_container(
     root: Option<String>,
 ) {
     retire_root(shared, sandbox, root);
-    // An agent that ends is not held up by it: its links have to go for the next one to be told what happens.
+    // An agent that ends is not held up by it: its links have to go for the next one to be told
+    // what happens.
     let (held, of, slot) = (Arc::downgrade(shared), Arc::downgrade(sandbox), slot.to_owned());
     shared.clearing.begin_after(LEISURE, move |pace| {
         if let (Some(shared), Some(sandbox)) = (held.upgrade(), of.upgrade()) {
@@ -137,7 +142,8 @@ pub(crate) fn retire_root(shared: &Arc<Shared>, sandbox: &Sandbox, root: Option<
     empty_trash(shared);
 }
 
-/// Takes a container's cgroup away, unless the same start of it is made again meanwhile: then it is its.
+/// Takes a container's cgroup away, unless the same start of it is made again meanwhile: then it is
+/// its.
 fn remove_cgroup(shared: &Shared, sandbox: &Sandbox, slot: &str, pace: Pace) {
     let gate = sandbox.container_gate(slot);
     let _gate = gate.blocking_lock();

@@ -24,8 +24,8 @@ use crate::spec::{ContainerKey, SandboxKey};
 /// Hex digits of a sandbox id: short, because a socket's path has at most 107 bytes.
 pub(crate) const SANDBOX_ID_DIGITS: usize = 24;
 
-/// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount namespace, where the others do
-/// not see it.
+/// An empty folder in a sandbox's. Shim and containers mount on it, each in its own mount
+/// namespace, where the others do not see it.
 pub(crate) const MOUNT_POINT: &str = "mnt";
 /// The folder of writable layers in a sandbox's.
 pub(crate) const ROOTS: &str = "roots";
@@ -39,7 +39,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Makes the folders, for root's eyes only. Links in the paths are resolved now: a shim looks at them from elsewhere.
+    /// Makes the folders, for root's eyes only. Links in the paths are resolved now: a shim looks
+    /// at them from elsewhere.
     pub(crate) fn open(engine_id: &str, data: &Path, run: &Path) -> io::Result<Self> {
         for dir in [data, run] {
             make_private_dir(dir)?;
@@ -124,7 +125,8 @@ pub(crate) fn slot(key: &ContainerKey) -> String {
     format!("{}-{}", key.name, key.attempt)
 }
 
-/// A folder that only its owner may look into; one that stands is taken as it is, but closed to others.
+/// A folder that only its owner may look into; one that stands is taken as it is, but closed to
+/// others.
 pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

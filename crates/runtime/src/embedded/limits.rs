@@ -1,4 +1,5 @@
-//! Changing limits in place. What is in force is in the kernel's files and nowhere else, so that no record can say otherwise.
+//! Changing limits in place. What is in force is in the kernel's files and nowhere else, so that no
+//! record can say otherwise.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

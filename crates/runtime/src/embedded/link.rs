@@ -1,6 +1,7 @@
 //! The agent's end of a shim's socket: calls out, answers and exits in.
 //!
-//! One task owns the socket. A caller that is cancelled leaves a whole frame behind, never half of one.
+//! One task owns the socket. A caller that is cancelled leaves a whole frame behind, never half of
+//! one.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -31,10 +32,12 @@ pub(crate) enum CallError {
     Silent(Duration),
 }
 
-/// The longest that anybody waits for an answer; the kubelet's own limit for a call to its runtime (`runtimeRequestTimeout`).
+/// The longest that anybody waits for an answer; the kubelet's own limit for a call to its runtime
+/// (`runtimeRequestTimeout`).
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What the owner of a link does about what comes in. Called in the order of the socket, before any caller goes on.
+/// What the owner of a link does about what comes in. Called in the order of the socket, before any
+/// caller goes on.
 pub(crate) trait Receiver: Send + Sync + 'static {
     /// A container ended.
     fn exited(&self, slot: &str, exit: &ExitRecord);
@@ -132,7 +135,8 @@ impl Link {
         Ok(Awaited(answer))
     }
 
-    /// Runs a command in a container. Answers when its exec succeeded; a caller that goes away before has it killed.
+    /// Runs a command in a container. Answers when its exec succeeded; a caller that goes away
+    /// before has it killed.
     pub(crate) async fn exec(
         &self,
         plan: ExecPlan,

@@ -1,11 +1,12 @@
 //! The embedded runtime: our own launcher, one small shim process per pod sandbox.
 //!
-//! The agent's half: it resolves images, makes folders and cgroups, turns specs into plans, and keeps a picture of every
-//! sandbox in step with its shim. The other half is the crate `rekindle-shim`.
+//! The agent's half: it resolves images, makes folders and cgroups, turns specs into plans, and
+//! keeps a picture of every sandbox in step with its shim. The other half is the crate
+//! `rekindle-shim`.
 //!
-//! Invariants: what an agent needs to know again after a crash is on disk before a shim is asked to act on it; an exit is
-//! on disk (the shim's doing) before it is an event; what is taken away has left its place before it is deleted, and the
-//! deleting keeps nobody waiting.
+//! Invariants: what an agent needs to know again after a crash is on disk before a shim is asked to
+//! act on it; an exit is on disk (the shim's doing) before it is an event; what is taken away has
+//! left its place before it is deleted, and the deleting keeps nobody waiting.
 
 mod ahead;
 mod capabilities;
@@ -91,8 +92,8 @@ pub struct Config {
     pub clock: Arc<dyn Fn() -> Tick + Send + Sync>,
 }
 
-/// Which of an image store's images are used by others than the runtime itself: answers the ids of images that containers were
-/// made from.
+/// Which of an image store's images are used by others than the runtime itself: answers the ids of
+/// images that containers were made from.
 pub type ImageUsers = Arc<dyn Fn() -> std::io::Result<ImagesInUse> + Send + Sync>;
 
 /// For a store that only one runtime uses.
@@ -102,8 +103,8 @@ pub fn nobody_else() -> ImageUsers {
 
 /// Runs containers through shims of its own. Cheap to share behind an `Arc`.
 ///
-/// Dropping it leaves every sandbox running; another one opened on the same folders finds them. Calls that were cancelled
-/// go on to their end by themselves.
+/// Dropping it leaves every sandbox running; another one opened on the same folders finds them.
+/// Calls that were cancelled go on to their end by themselves.
 pub struct EmbeddedRuntime {
     shared: Arc<Shared>,
     events: tokio::sync::Mutex<mpsc::UnboundedReceiver<RuntimeEvent>>,
@@ -129,8 +130,9 @@ struct Shared {
 }
 
 impl EmbeddedRuntime {
-    /// Opens the folders, connects to every shim that lives, takes stock of those that do not, and begins to clear away
-    /// what nobody knows any more. Must be called inside a tokio runtime with IO and time enabled.
+    /// Opens the folders, connects to every shim that lives, takes stock of those that do not, and
+    /// begins to clear away what nobody knows any more. Must be called inside a tokio runtime with
+    /// IO and time enabled.
     ///
     /// # Errors
     /// `Unavailable`: not root, a kernel that is too old, no cgroups, folders that cannot be made.
@@ -161,15 +163,17 @@ impl EmbeddedRuntime {
         Ok(Self { shared, events: tokio::sync::Mutex::new(receiver) })
     }
 
-    /// Ends what was made ahead of need, and waits until everything that was removed is cleared away, too: cgroups,
-    /// processes, files. For an engine that ends; one that does not wait clears the rest away at its next start.
+    /// Ends what was made ahead of need, and waits until everything that was removed is cleared
+    /// away, too: cgroups, processes, files. For an engine that ends; one that does not wait clears
+    /// the rest away at its next start.
     pub async fn settled(&self) {
         spares::end_all(&self.shared).await;
         self.shared.clearing.settle().await;
     }
 
-    /// For an engine that has ended its sandboxes: waits until they are cleared away, and takes the engine's own cgroups and
-    /// run folder away, too. What still holds a sandbox stays; the next engine makes the rest again.
+    /// For an engine that has ended its sandboxes: waits until they are cleared away, and takes the
+    /// engine's own cgroups and run folder away, too. What still holds a sandbox stays; the next
+    /// engine makes the rest again.
     ///
     /// # Errors
     /// `Unavailable`: a folder that is empty cannot be removed.
@@ -217,7 +221,8 @@ impl Shared {
         (self.clock)()
     }
 
-    /// Carries a call on to its end even when its caller goes away meanwhile: half a sandbox helps nobody.
+    /// Carries a call on to its end even when its caller goes away meanwhile: half a sandbox helps
+    /// nobody.
     async fn to_the_end<T: Send + 'static>(
         call: impl Future<Output = Result<T, RuntimeError>> + Send + 'static,
     ) -> Result<T, RuntimeError> {
@@ -356,7 +361,8 @@ impl Runtime for EmbeddedRuntime {
     }
 
     async fn image_status(&self, image: &str) -> Result<Option<ImageInfo>, RuntimeError> {
-        // nearly always, and a start of a container waits for it: a thread for it would have to be woken first
+        // nearly always, and a start of a container waits for it: a thread for it would have to be
+        // woken first
         if let Some(info) = self.shared.images.info_at_hand(image) {
             return Ok(Some(info));
         }

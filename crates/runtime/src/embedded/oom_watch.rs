@@ -1,7 +1,9 @@
-//! Tells of processes that the kernel killed for lack of memory in a container that lives on: a child of its first process, or a
-//! command that was run in it. The kernel wakes the watch; nothing polls.
+//! Tells of processes that the kernel killed for lack of memory in a container that lives on: a
+//! child of its first process, or a command that was run in it. The kernel wakes the watch; nothing
+//! polls.
 //!
-//! With cgroups of version 2 there are none: a kill takes the whole container (`memory.oom.group`), and its end tells of it.
+//! With cgroups of version 2 there are none: a kill takes the whole container (`memory.oom.group`),
+//! and its end tells of it.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
@@ -13,7 +15,8 @@ use tokio::io::unix::AsyncFd;
 use super::sandbox::Sandbox;
 use super::{Shared, blocking};
 
-/// The kernel tells before it kills, and the end of a first process takes its way: that one is told by its end.
+/// The kernel tells before it kills, and the end of a first process takes its way: that one is told
+/// by its end.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// One container that is watched.

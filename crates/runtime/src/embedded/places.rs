@@ -1,8 +1,10 @@
-//! Mount points that few images have: layers of empty folders and files. One of them lies beneath an image's own layers, so that nothing
-//! has to be written for a container before it runs: each place that is missing costs a folder or a file on the disk, made through
-//! overlayfs, and removed again with the container.
+//! Mount points that few images have: layers of empty folders and files. One of them lies beneath
+//! an image's own layers, so that nothing has to be written for a container before it runs: each
+//! place that is missing costs a folder or a file on the disk, made through overlayfs, and removed
+//! again with the container.
 //!
-//! A container has a layer only if it mounts something at each of the layer's places: it sees no folder that it would not have otherwise.
+//! A container has a layer only if it mounts something at each of the layer's places: it sees no
+//! folder that it would not have otherwise.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -74,7 +76,8 @@ impl Layer {
     }
 }
 
-/// Whether something is mounted there, and it is what the place is made for: nothing else could be mounted on it.
+/// Whether something is mounted there, and it is what the place is made for: nothing else could be
+/// mounted on it.
 fn is_taken(mounts: &[Mount], place: &str, is_such: fn(&Path) -> bool) -> bool {
     mounts.iter().any(|mount| match &mount.source {
         MountSource::Host(source) => {

@@ -1,4 +1,5 @@
-//! From a container's spec and its image to the shim's plan: everything that can be decided outside is decided here.
+//! From a container's spec and its image to the shim's plan: everything that can be decided outside
+//! is decided here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -119,8 +120,8 @@ fn texts(paths: &[std::path::PathBuf]) -> Result<Vec<String>, String> {
     paths.iter().map(|path| text(path)).collect()
 }
 
-/// Where the image wants to write (containerd: a folder of the container's own), but for what the pod mounts itself and what is
-/// every container's.
+/// Where the image wants to write (containerd: a folder of the container's own), but for what the
+/// pod mounts itself and what is every container's.
 fn image_volumes(image: &ImageConfig, mounts: &[Mount]) -> Result<Vec<String>, String> {
     if image.volumes.len() > IMAGE_VOLUMES_MAX {
         return Err(format!("its image has more than {IMAGE_VOLUMES_MAX} volumes"));

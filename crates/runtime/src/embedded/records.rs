@@ -1,6 +1,6 @@
-//! What the agent writes down about a sandbox and its containers, to know them again after a crash: lines in one file per
-//! sandbox, of which the newest about a thing counts. Not fsynced: it guards against kill -9, and a power cut ends what it
-//! speaks of.
+//! What the agent writes down about a sandbox and its containers, to know them again after a crash:
+//! lines in one file per sandbox, of which the newest about a thing counts. Not fsynced: it guards
+//! against kill -9, and a power cut ends what it speaks of.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -78,7 +78,8 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Those in this sandbox's folder; nothing when there are none. A line that was cut short counts as not written.
+    /// Those in this sandbox's folder; nothing when there are none. A line that was cut short
+    /// counts as not written.
     pub(crate) fn read(dir: &Path) -> Self {
         let content = fs::read(dir.join(FILE)).unwrap_or_default();
         let mut records = Self::default();

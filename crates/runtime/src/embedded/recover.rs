@@ -1,4 +1,5 @@
-//! Taking stock after a start: every sandbox on disk is matched with its shim, if it has one that lives.
+//! Taking stock after a start: every sandbox on disk is matched with its shim, if it has one that
+//! lives.
 
 use std::fs;
 use std::sync::Arc;
@@ -110,9 +111,9 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
             sandbox.enter(Stage::Ready { link: link.clone(), pid, child: None });
             sandbox.note_roots_ahead(state.roots_ahead);
             adopt(shared, &found, &link, &state.containers).await;
-            // What ended after that answer was told of a container that was not known here yet. Whoever mends a link that
-            // has failed since waits at the gate, and catches up as well. One that is stuck now does not keep the others
-            // waiting.
+            // What ended after that answer was told of a container that was not known here yet.
+            // Whoever mends a link that has failed since waits at the gate, and catches up as well.
+            // One that is stuck now does not keep the others waiting.
             if let Ok(Answer::State(state)) = contact::ask(&link, Request::State).await {
                 sandbox.catch_up(&state.containers);
             }
@@ -120,7 +121,8 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
                 oom_watch::begin(shared, sandbox, &slot);
             }
         }
-        // It was never configured, and goes away now that nobody is connected: as if it had not been.
+        // It was never configured, and goes away now that nobody is connected: as if it had not
+        // been.
         Some(_) => {
             shared.sandboxes().remove(&sandbox.key);
             sandbox.begin_removal();
@@ -137,8 +139,8 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
     Ok(())
 }
 
-/// Takes over what the shim holds. A container that it does not know, or not yet, was being created when the agent died:
-/// that attempt is undone.
+/// Takes over what the shim holds. A container that it does not know, or not yet, was being created
+/// when the agent died: that attempt is undone.
 async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[ContainerState]) {
     for (slot, record) in &found.containers {
         match states.iter().find(|state| state.slot == *slot) {

@@ -1,5 +1,6 @@
-//! Folders for containers' writable layers, a few of them made ahead: on a disk, three folders take as long as everything
-//! else that a container's creation needs there. And what is known of a root that stands in one.
+//! Folders for containers' writable layers, a few of them made ahead: on a disk, three folders take
+//! as long as everything else that a container's creation needs there. And what is known of a root
+//! that stands in one.
 
 use std::fs;
 use std::io;

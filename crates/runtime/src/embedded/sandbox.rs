@@ -41,7 +41,8 @@ struct Inner {
     stage: Stage,
     spare: Option<Spare>,
     containers: BTreeMap<String, Container>,
-    /// Whether its shim makes roots ahead of need, and which stand in there, by the containers' names.
+    /// Whether its shim makes roots ahead of need, and which stand in there, by the containers'
+    /// names.
     roots_ahead: RootsAhead,
     ready_roots: BTreeMap<String, ReadyRoot>,
     /// Held while the container of this name is made, started or removed.
@@ -168,7 +169,8 @@ impl Sandbox {
         std::mem::replace(&mut self.inner().stage, stage)
     }
 
-    /// From now on nothing of it is an event. Answers what there is to take away: the link when the shim lives.
+    /// From now on nothing of it is an event. Answers what there is to take away: the link when the
+    /// shim lives.
     pub(crate) fn begin_removal(&self) -> Option<Link> {
         let mut inner = self.inner();
         let (link, pid, child) = match std::mem::replace(&mut inner.stage, Stage::New) {
@@ -194,8 +196,8 @@ impl Sandbox {
         self.link().is_some_and(|link| link.is_closed())
     }
 
-    /// Takes another link to the shim in place of the one that failed. The shim has let go of what it had made ahead, and the folders of that are
-    /// left to the sandbox's end.
+    /// Takes another link to the shim in place of the one that failed. The shim has let go of what
+    /// it had made ahead, and the folders of that are left to the sandbox's end.
     pub(crate) fn relink(&self, new: Link) {
         let mut inner = self.inner();
         inner.ready_roots.clear();
@@ -216,8 +218,9 @@ impl Sandbox {
         self.inner().roots_ahead == RootsAhead::Made
     }
 
-    /// Takes note of a root that stands in the shim at the other end of this link. Answers what is of no use now: the one before of this
-    /// container, or this one when the sandbox has another link by now.
+    /// Takes note of a root that stands in the shim at the other end of this link. Answers what is
+    /// of no use now: the one before of this container, or this one when the sandbox has another
+    /// link by now.
     pub(crate) fn keep_root(&self, over: &Link, root: ReadyRoot) -> Option<ReadyRoot> {
         let mut inner = self.inner();
         match &inner.stage {
@@ -272,7 +275,8 @@ impl Sandbox {
     pub(crate) fn forget(&self, slot: &str) {
         let mut inner = self.inner();
         inner.containers.remove(slot);
-        // The map and the caller hold the gate; while others wait at it, it has to stay the only one.
+        // The map and the caller hold the gate; while others wait at it, it has to stay the only
+        // one.
         if inner.gates.get(slot).is_some_and(|gate| Arc::strong_count(gate) <= 2) {
             inner.gates.remove(slot);
         }
@@ -351,7 +355,8 @@ impl Sandbox {
         }
     }
 
-    /// Takes the end of a container down, once, and tells it unless the whole sandbox is being taken away.
+    /// Takes the end of a container down, once, and tells it unless the whole sandbox is being
+    /// taken away.
     pub(crate) fn note_exit(&self, slot: &str, exit: &ExitRecord) {
         let mut inner = self.inner();
         let quiet = matches!(inner.stage, Stage::Going { .. });
@@ -407,8 +412,9 @@ impl Sandbox {
         }
     }
 
-    /// The shim is gone: nothing in the sandbox runs any more. Each end is written down for the agents to come, and told to this one,
-    /// which would wait for it. The sandbox's end comes first, so that nothing is started in it again.
+    /// The shim is gone: nothing in the sandbox runs any more. Each end is written down for the
+    /// agents to come, and told to this one, which would wait for it. The sandbox's end comes
+    /// first, so that nothing is started in it again.
     pub(crate) fn note_death(&self, now: Tick) {
         let mut inner = self.inner();
         let was_ready = match std::mem::replace(&mut inner.stage, Stage::New) {

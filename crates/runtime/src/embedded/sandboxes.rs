@@ -180,7 +180,8 @@ fn processes_plan(processes: Processes) -> ProcessesPlan {
     }
 }
 
-/// Ends everything in the sandbox. When this comes back nothing of it runs; its remains are cleared away behind.
+/// Ends everything in the sandbox. When this comes back nothing of it runs; its remains are cleared
+/// away behind.
 pub(crate) async fn remove(shared: &Arc<Shared>, key: &SandboxKey) -> Result<(), RuntimeError> {
     const OPERATION: &str = "tear down";
     let Some(sandbox) = shared.find(key) else { return Ok(()) };

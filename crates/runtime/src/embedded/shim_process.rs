@@ -20,11 +20,12 @@ use super::trash;
 /// The program, built by build.rs: static, so that it needs nothing of any file system.
 static PROGRAM: &[u8] = include_bytes!(env!("REKINDLE_SHIM"));
 
-/// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended itself.
+/// How long a shim may take to end its containers (by SIGKILL, so milliseconds) before it is ended
+/// itself.
 pub(crate) const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
 
-/// The program as a sealed file in memory. A container can make the kernel run it again by `/proc/self/exe` and then find
-/// it there (CVE-2019-5736), but nobody can write to it any more.
+/// The program as a sealed file in memory. A container can make the kernel run it again by
+/// `/proc/self/exe` and then find it there (CVE-2019-5736), but nobody can write to it any more.
 #[derive(Debug)]
 pub(crate) struct Program {
     file: OwnedFd,
@@ -46,7 +47,8 @@ impl Program {
         Ok(Self { file })
     }
 
-    /// Starts a shim in a new folder. Connects before it runs: the socket listens already, so it finds its agent waiting.
+    /// Starts a shim in a new folder. Connects before it runs: the socket listens already, so it
+    /// finds its agent waiting.
     pub(crate) fn start(&self, layout: &Layout, id: &str) -> io::Result<Started> {
         let path = layout.sandbox_dir(id);
         let dir = make_dirs(layout, &path)?;
@@ -62,7 +64,8 @@ impl Program {
 
     /// Runs it, in a process group of its own so that Ctrl-C at the agent's terminal is not for it.
     ///
-    /// No code of ours runs between fork and exec, so the standard library spawns without copying the agent's memory.
+    /// No code of ours runs between fork and exec, so the standard library spawns without copying
+    /// the agent's memory.
     fn spawn(&self, listener: UnixListener, dir: OwnedFd, notes: File) -> io::Result<Child> {
         Command::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
             .arg0("rekindle-shim")
@@ -94,7 +97,8 @@ fn make_dirs(layout: &Layout, dir: &Path) -> io::Result<OwnedFd> {
     Ok(File::open(dir)?.into())
 }
 
-/// Where a shim listens: a name in the run folder, opened first, because a socket's path may have 107 bytes only.
+/// Where a shim listens: a name in the run folder, opened first, because a socket's path may have
+/// 107 bytes only.
 pub(crate) struct Socket<'a> {
     /// The run folder.
     pub(crate) run: &'a Path,

@@ -1,12 +1,14 @@
-//! Whether shims answer. One that has died closes its socket, which is heard at once. One that is stopped (SIGSTOP, a debugger) or stuck only
-//! stays silent, and with it every exec, probe and exit of its pod: nobody would notice, if it were not asked now and then.
+//! Whether shims answer. One that has died closes its socket, which is heard at once. One that is
+//! stopped (SIGSTOP, a debugger) or stuck only stays silent, and with it every exec, probe and exit
+//! of its pod: nobody would notice, if it were not asked now and then.
 //!
 //! ```text
 //!  every 10 s: a call that changes nothing ──answered──► fine
 //!                 │ silent for 5 s, and it is stopped        │ silent for 30 s, and it waits
 //!                 └──────────────► dialled anew: silent for 5 s, too ──► its sandbox is taken for dead
 //! ```
-//! One that runs, or waits for a disk, is slow and not stuck: the machine is at fault, and to kill its pod would not help.
+//! One that runs, or waits for a disk, is slow and not stuck: the machine is at fault, and to kill
+//! its pod would not help.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -27,7 +29,8 @@ const STEP: Duration = Duration::from_secs(5);
 const STEPS_MAX: u32 = 6;
 /// Shims that are asked at a time.
 const ASKED_AT_A_TIME: usize = 16;
-/// No command has this number: they are counted from 0. A call of its own would make shims of earlier versions close their sockets.
+/// No command has this number: they are counted from 0. A call of its own would make shims of
+/// earlier versions close their sockets.
 const NO_COMMAND: u64 = u64::MAX;
 
 /// Asks from now on, until the runtime is dropped.
@@ -84,7 +87,8 @@ impl Activity {
         stat.map_or(Self::Busy, |stat| Self::parse(&stat))
     }
 
-    /// Of the text of /proc/<pid>/stat: `pid (name) state …`; the name may hold anything. Source: proc_pid_stat(5).
+    /// Of the text of /proc/<pid>/stat: `pid (name) state …`; the name may hold anything. Source:
+    /// proc_pid_stat(5).
     fn parse(stat: &str) -> Self {
         let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
         match state {

@@ -1,11 +1,12 @@
-//! Sandboxes made ahead of need: shim, namespaces and folders stand, and the pod's own settings are missing.
+//! Sandboxes made ahead of need: shim, namespaces and folders stand, and the pod's own settings are
+//! missing.
 //!
 //! ```text
 //!   prepare (nobody waits)                claim (a pod waits)
 //!  ──────────────────────► spare ──► its pod's settings, cgroup, record ──► sandbox
 //! ```
-//! What makes a spare a pod's is its record, written last: an agent that dies before leaves a spare, which the next agent
-//! ends and replaces. Nothing of a pod has ever run in a spare.
+//! What makes a spare a pod's is its record, written last: an agent that dies before leaves a
+//! spare, which the next agent ends and replaces. Nothing of a pod has ever run in a spare.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -36,8 +37,9 @@ const NAMESPACES: Namespaces = Namespaces {
     users: Users::Host,
 };
 
-/// Whether a spare can become this sandbox. Whose processes its containers see is settled when it does: a PID namespace is
-/// made by a fork, and that of the host is there already. Whose users hold cannot be: they own the other namespaces.
+/// Whether a spare can become this sandbox. Whose processes its containers see is settled when it
+/// does: a PID namespace is made by a fork, and that of the host is there already. Whose users hold
+/// cannot be: they own the other namespaces.
 pub(crate) fn fits(spec: &SandboxSpec) -> bool {
     let Namespaces { network, ipc, processes: _, users } = spec.namespaces;
     spec.shm_bytes == SHM_BYTES
@@ -145,8 +147,8 @@ pub(crate) struct Unclaimed {
     shim: UnixStream,
 }
 
-/// Takes what has no record out of its place; `None` when no shim is behind it. At the start, before another shim can get
-/// the same id.
+/// Takes what has no record out of its place; `None` when no shim is behind it. At the start,
+/// before another shim can get the same id.
 pub(crate) fn take_away(shared: &Shared, id: &str) -> io::Result<Option<Unclaimed>> {
     let socket = Socket { run: shared.layout.run(), name: id };
     let shim = socket.connect().ok();

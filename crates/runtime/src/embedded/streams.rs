@@ -1,4 +1,5 @@
-//! Commands whose files are in the caller's hands: pipes, or a terminal whose other side comes back from the container.
+//! Commands whose files are in the caller's hands: pipes, or a terminal whose other side comes back
+//! from the container.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;

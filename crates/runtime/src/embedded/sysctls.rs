@@ -1,11 +1,13 @@
-//! Kernel settings of a sandbox. Only those of a namespace of its own are ever written: another namespace's are the host's.
+//! Kernel settings of a sandbox. Only those of a namespace of its own are ever written: another
+//! namespace's are the host's.
 
 use rekindle_types::sysctls::{Home, home};
 
 use crate::error::Cause;
 use crate::spec::{Namespace, Namespaces, SandboxSpec, Users};
 
-/// What other engines set, so that ping and low ports work without privileges. All of the network namespace.
+/// What other engines set, so that ping and low ports work without privileges. All of the network
+/// namespace.
 const FIRST_PORT: &str = "net.ipv4.ip_unprivileged_port_start";
 const PINGING_GROUPS: &str = "net.ipv4.ping_group_range";
 /// The largest group that the kernel takes there.

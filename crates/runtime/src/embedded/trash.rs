@@ -1,4 +1,5 @@
-//! Folders on their way out: they have left their place, and are deleted without keeping anybody waiting.
+//! Folders on their way out: they have left their place, and are deleted without keeping anybody
+//! waiting.
 
 use std::fs;
 use std::io;
@@ -22,8 +23,8 @@ pub(crate) fn take(layout: &Layout, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Deletes what is in the trash. The standard library deletes by directory descriptors and follows no link, and nothing is
-/// mounted there: containers' mounts are in their own namespaces.
+/// Deletes what is in the trash. The standard library deletes by directory descriptors and follows
+/// no link, and nothing is mounted there: containers' mounts are in their own namespaces.
 pub(crate) fn empty(layout: &Layout) {
     let Ok(entries) = fs::read_dir(layout.trash()) else { return };
     for entry in entries.filter_map(Result::ok) {

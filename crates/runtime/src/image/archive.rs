@@ -1,5 +1,6 @@
-//! Where an image comes from: a folder or a tar file, both seen as files by name. A tar is indexed once and then read at
-//! the places where its files lie, so nothing is held in memory and nothing is unpacked twice.
+//! Where an image comes from: a folder or a tar file, both seen as files by name. A tar is indexed
+//! once and then read at the places where its files lie, so nothing is held in memory and nothing
+//! is unpacked twice.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -55,7 +56,8 @@ pub(crate) struct Blob {
 }
 
 impl Source {
-    /// Opens `path`. A tar that is compressed as a whole is unpacked to a nameless file in `scratch` first.
+    /// Opens `path`. A tar that is compressed as a whole is unpacked to a nameless file in
+    /// `scratch` first.
     pub(crate) fn open(path: &Path, scratch: &Path) -> Result<Self, String> {
         let file = open_file(path).map_err(|error| error.to_string())?;
         let meta = file.metadata().map_err(|error| error.to_string())?;
@@ -216,7 +218,8 @@ fn told(error: &TarError) -> String {
     }
 }
 
-/// A name in the archive without `./` and the like. These names only find entries, they never reach the disk.
+/// A name in the archive without `./` and the like. These names only find entries, they never reach
+/// the disk.
 fn normal(path: &[u8]) -> Result<String, String> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|byte| *byte == b'/') {

@@ -1,7 +1,8 @@
-//! Folders that a layer implies: its archive has what lies in them, and not them. In a stack of layers such a folder must look as a
-//! lower layer says (containerd asks the snapshot beneath for it), while overlayfs shows the attributes of the upper one. Layers are
-//! unpacked each for itself and shared, so no layer can know them; an image gets one layer more, of folders only, where it makes a
-//! difference (docs/adr/0037).
+//! Folders that a layer implies: its archive has what lies in them, and not them. In a stack of
+//! layers such a folder must look as a lower layer says (containerd asks the snapshot beneath for
+//! it), while overlayfs shows the attributes of the upper one. Layers are unpacked each for itself
+//! and shared, so no layer can know them; an image gets one layer more, of folders only, where it
+//! makes a difference (docs/adr/0037).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -95,7 +96,8 @@ impl Folders {
     }
 }
 
-/// What a layer says of the folder beneath others that only imply it; `None` when the uppermost says it itself, or none does.
+/// What a layer says of the folder beneath others that only imply it; `None` when the uppermost
+/// says it itself, or none does.
 fn stated(layers: &[Stacked], path: &Path) -> io::Result<Option<Attributes>> {
     let mut implied = false;
     for layer in layers {

@@ -1,6 +1,7 @@
-//! The built-in image `localhost/host`: what anybody may read of the machine's own root file system, under a private writable
-//! layer. For tools, demos and tests. The shim shows it (docs/adr/0044); whatever a container may do, a file that is closed to
-//! other users on the machine stays closed to it.
+//! The built-in image `localhost/host`: what anybody may read of the machine's own root file
+//! system, under a private writable layer. For tools, demos and tests. The shim shows it
+//! (docs/adr/0044); whatever a container may do, a file that is closed to other users on the
+//! machine stays closed to it.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,8 @@ fn resolved(builtins: &Builtins) -> ResolvedImage {
             lower_dirs: Vec::new(),
             public_dir: Some(PathBuf::from(ROOT)),
             upper: UpperKind::Tmpfs { size_bytes: builtins.host_write_limit_bytes },
-            // what is not there needs no mask, and a read-only root could not be given a place for one
+            // what is not there needs no mask, and a read-only root could not be given a place for
+            // one
             mask: builtins
                 .engine_dirs
                 .iter()
@@ -66,7 +68,8 @@ fn resolved(builtins: &Builtins) -> ResolvedImage {
     }
 }
 
-/// The same on every machine: what the image is does not follow from any content that we could digest.
+/// The same on every machine: what the image is does not follow from any content that we could
+/// digest.
 pub(crate) fn host_id() -> String {
     sha256_id(b"rekindle localhost/host 1")
 }

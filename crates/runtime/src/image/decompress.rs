@@ -1,4 +1,5 @@
-//! Layers are plain, gzip or zstd, whatever their media type says: the first bytes decide, as container engines do it.
+//! Layers are plain, gzip or zstd, whatever their media type says: the first bytes decide, as
+//! container engines do it.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -47,7 +48,8 @@ pub(crate) fn decompress<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read 
     })
 }
 
-/// Zstd frames one after the other (parallel and seekable compressors write many), skippable ones left out.
+/// Zstd frames one after the other (parallel and seekable compressors write many), skippable ones
+/// left out.
 struct ZstdFrames<R> {
     reader: R,
     decoder: FrameDecoder,

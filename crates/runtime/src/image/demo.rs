@@ -1,8 +1,10 @@
-//! The built-in image `localhost/demo`: the app of the crate `demo`, which this program carries as a small static one (see build.rs), a
-//! /tmp and two users. So examples run anywhere, without a registry.
+//! The built-in image `localhost/demo`: the app of the crate `demo`, which this program carries as
+//! a small static one (see build.rs), a /tmp and two users. So examples run anywhere, without a
+//! registry.
 //!
-//! It lies in `demo/<digest of the app>/fs`, made at the first use by each program that carries another app. The last few are kept:
-//! containers of an engine that was replaced may still run on them.
+//! It lies in `demo/<digest of the app>/fs`, made at the first use by each program that carries
+//! another app. The last few are kept: containers of an engine that was replaced may still run on
+//! them.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,5 @@
-//! SHA-256 digests in the form `sha256:<hex>`, and readers that keep count of what passes through them.
+//! SHA-256 digests in the form `sha256:<hex>`, and readers that keep count of what passes through
+//! them.
 
 use std::io::{self, Read};
 

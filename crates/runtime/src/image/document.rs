@@ -1,5 +1,6 @@
-//! The JSON documents of images, as far as they are needed: OCI index, manifest and config, docker's manifest.json. Names
-//! are those of the OCI image specification 1.1 and of `docker save`. Unknown fields are somebody else's.
+//! The JSON documents of images, as far as they are needed: OCI index, manifest and config,
+//! docker's manifest.json. Names are those of the OCI image specification 1.1 and of `docker save`.
+//! Unknown fields are somebody else's.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +118,8 @@ impl Platform {
         }
     }
 
-    /// Whether something for this platform runs on `machine`. A baseline variant does, an unset one, too.
+    /// Whether something for this platform runs on `machine`. A baseline variant does, an unset
+    /// one, too.
     pub(super) fn runs_on(&self, machine: &Self) -> bool {
         let baseline = match self.architecture.as_str() {
             "amd64" => "v1",

@@ -1,4 +1,5 @@
-//! What can go wrong with images. Every text names the file or the image, and what is the matter with it.
+//! What can go wrong with images. Every text names the file or the image, and what is the matter
+//! with it.
 
 use std::path::PathBuf;
 

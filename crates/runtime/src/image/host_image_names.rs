@@ -1,4 +1,5 @@
-//! The API refuses the host image by its name (`rekindle_types::host_image`): it must know every text that leads here.
+//! The API refuses the host image by its name (`rekindle_types::host_image`): it must know every
+//! text that leads here.
 
 use rekindle_types::host_image::is_host_image;
 

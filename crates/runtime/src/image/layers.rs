@@ -1,5 +1,6 @@
-//! Layers on disk: `layers/<diff id>/fs` and, beside it, `size` and what folders it `implied`, if any. A layer is unpacked under
-//! another name and renamed when it is whole, proven and on the disk; what has its final name is good.
+//! Layers on disk: `layers/<diff id>/fs` and, beside it, `size` and what folders it `implied`, if
+//! any. A layer is unpacked under another name and renamed when it is whole, proven and on the
+//! disk; what has its final name is good.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -99,8 +100,9 @@ impl Layers {
             .map_err(|source| store("show layer", &shown, source))
     }
 
-    /// The layer that gives the folders which layers of an image imply their attributes, by its name; `None` when they have
-    /// them. The layers are here, bottom first. The caller holds the store's lock.
+    /// The layer that gives the folders which layers of an image imply their attributes, by its
+    /// name; `None` when they have them. The layers are here, bottom first. The caller holds the
+    /// store's lock.
     pub(super) fn attributes<'h>(
         &self,
         layers: impl DoubleEndedIterator<Item = &'h str>,
@@ -202,7 +204,8 @@ impl Layers {
         }
     }
 
-    /// Removes everything that is not in `keep`, and what was never finished. The caller holds the store's lock.
+    /// Removes everything that is not in `keep`, and what was never finished. The caller holds the
+    /// store's lock.
     pub(super) fn sweep(&self, keep: &BTreeSet<&str>) -> Result<(), ImageError> {
         let listing = fs::read_dir(&self.dir).map_err(|source| store("list", &self.dir, source))?;
         for entry in listing {
@@ -255,7 +258,8 @@ pub(super) fn remove(path: &Path) -> Result<(), ImageError> {
     }
 }
 
-/// Whether our disk is at fault and not the archive. Reading is the archive's part, and gives neither of these.
+/// Whether our disk is at fault and not the archive. Reading is the archive's part, and gives
+/// neither of these.
 fn is_of_disk(error: &io::Error) -> bool {
     matches!(
         error.kind(),

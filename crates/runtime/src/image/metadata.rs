@@ -1,5 +1,6 @@
-//! `images.json`: which images are there, under which names, made of which layers. Written beside and renamed, flushed to
-//! the disk before anybody is told; who holds a layer is counted from it, never stored.
+//! `images.json`: which images are there, under which names, made of which layers. Written beside
+//! and renamed, flushed to the disk before anybody is told; who holds a layer is counted from it,
+//! never stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -31,9 +32,11 @@ pub(crate) struct StoredImage {
     pub(crate) config: ImageConfig,
     /// Names with tags, in full form.
     pub(crate) references: BTreeSet<String>,
-    /// Names with the digests of manifests and indexes that it was loaded by: `docker.io/library/x@sha256:…`.
+    /// Names with the digests of manifests and indexes that it was loaded by:
+    /// `docker.io/library/x@sha256:…`.
     pub(crate) digests: BTreeSet<String>,
-    /// Diff ids without `sha256:`, bottom first, as the image's config has them; on top perhaps one of folders' attributes.
+    /// Diff ids without `sha256:`, bottom first, as the image's config has them; on top perhaps one
+    /// of folders' attributes.
     pub(crate) layers: Vec<String>,
     /// Bytes of all layers, unpacked.
     pub(crate) size_bytes: u64,

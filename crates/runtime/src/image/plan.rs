@@ -1,8 +1,8 @@
-//! From an archive to what must be unpacked: its images for this machine, each with its names, config and layers. All
-//! documents are checked against their digests; nothing is written.
+//! From an archive to what must be unpacked: its images for this machine, each with its names,
+//! config and layers. All documents are checked against their digests; nothing is written.
 //!
-//! An archive with an `index.json` is an OCI layout (`docker save` writes one, too, since version 25); one with only a
-//! `manifest.json` is a docker-archive.
+//! An archive with an `index.json` is an OCI layout (`docker save` writes one, too, since version
+//! 25); one with only a `manifest.json` is a docker-archive.
 
 use std::collections::BTreeSet;
 
@@ -237,7 +237,8 @@ pub(super) fn pair_up(
         .collect()
 }
 
-/// The names that an `index.json` gives an image. A name without a repository is only a tag (`skopeo copy … oci:dir:v1`).
+/// The names that an `index.json` gives an image. A name without a repository is only a tag
+/// (`skopeo copy … oci:dir:v1`).
 fn names(descriptor: &Descriptor, stem: &str) -> Result<BTreeSet<String>, String> {
     let annotation = |key| descriptor.annotations.get(key).filter(|name| !name.is_empty());
     let name = match (annotation(NAME_OF_CONTAINERD), annotation(NAME_OF_OCI)) {

@@ -1,9 +1,9 @@
 //! Image references in their full form, as docker and containerd read them: `busybox` is
 //! `docker.io/library/busybox:latest`.
 //!
-//! The grammar is that of the distribution project's `reference` package. `oci-spec` has a parser, too, but its regular
-//! expression costs 79 ms and 16 MB at its first use (measured, release build), more than the whole engine may take; the
-//! tests hold this one against it.
+//! The grammar is that of the distribution project's `reference` package. `oci-spec` has a parser,
+//! too, but its regular expression costs 79 ms and 16 MB at its first use (measured, release
+//! build), more than the whole engine may take; the tests hold this one against it.
 
 use std::fmt;
 
@@ -120,7 +120,8 @@ fn parse(image: &str) -> Result<ImageReference, &'static str> {
     })
 }
 
-/// The first part is a registry when it cannot be a folder of Docker Hub: it has a dot, a port or capitals, or is localhost.
+/// The first part is a registry when it cannot be a folder of Docker Hub: it has a dot, a port or
+/// capitals, or is localhost.
 fn split_registry(name: &str) -> (String, String) {
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if is_registry(first) => (first, rest),
@@ -265,8 +266,8 @@ mod tests {
         fn agrees_with_oci_spec_on_lower_case_names(
             image in r"([a-z0-9.-]{1,6}(:[0-9]{1,4})?/)?[a-z0-9._/-]{1,12}(:[a-zA-Z0-9._-]{0,6})?"
         ) {
-            // `0_a.a/0`: docker takes what has a dot before the first slash for a registry, whose name has no underscore, and
-            // refuses; so do we. oci-spec falls back to a path.
+            // `0_a.a/0`: docker takes what has a dot before the first slash for a registry, whose
+            // name has no underscore, and refuses; so do we. oci-spec falls back to a path.
             let registry = image.split_once('/').map_or("", |(first, _)| first);
             prop_assume!(!(registry.contains('_') && registry.contains(['.', ':'])));
             let ours = ImageReference::parse(&image).map(|r| r.to_string()).ok();

@@ -86,8 +86,9 @@ pub struct Loaded {
     pub notes: Vec<String>,
 }
 
-/// Images in a folder. Cheap to ask (`resolve` reads memory, and the index file again only when another process changed
-/// it); `load` and `remove` block on IO and belong on a blocking thread. Several processes may use one folder.
+/// Images in a folder. Cheap to ask (`resolve` reads memory, and the index file again only when
+/// another process changed it); `load` and `remove` block on IO and belong on a blocking thread.
+/// Several processes may use one folder.
 #[derive(Debug)]
 pub struct ImageStore {
     dir: PathBuf,
@@ -107,8 +108,8 @@ struct Cache {
     index: Index,
 }
 
-/// The demo image, and the bytes of its files: to count them takes longer than everything else that a start of a container
-/// asks here.
+/// The demo image, and the bytes of its files: to count them takes longer than everything else that
+/// a start of a container asks here.
 #[derive(Clone, Debug)]
 struct Demo {
     image: ResolvedImage,
@@ -135,7 +136,8 @@ pub struct Hold {
 }
 
 impl ImageStore {
-    /// Opens the store in `dir`, made when absent, and clears away what a load that was cut short left behind.
+    /// Opens the store in `dir`, made when absent, and clears away what a load that was cut short
+    /// left behind.
     pub fn open(dir: &Path, builtins: Builtins) -> Result<Self, ImageError> {
         layers::private_folder(dir)?;
         layers::private_folder(&dir.join(BLOBS))?;
@@ -179,8 +181,9 @@ impl ImageStore {
         }
     }
 
-    /// Brings in all images of an OCI layout (folder or tar) or a docker-archive. Killed at any moment, it leaves nothing
-    /// that is seen; all images of the archive appear at once, to be kept as `retention` says.
+    /// Brings in all images of an OCI layout (folder or tar) or a docker-archive. Killed at any
+    /// moment, it leaves nothing that is seen; all images of the archive appear at once, to be kept
+    /// as `retention` says.
     pub fn load(&self, file: &Path, retention: Retention) -> Result<Vec<Loaded>, ImageError> {
         let archive = |problem| ImageError::Archive { file: file.to_owned(), problem };
         let source = Source::open(file, &self.dir).map_err(archive)?;
@@ -288,8 +291,8 @@ impl ImageStore {
         Ok((stored, notes))
     }
 
-    /// Everything present, built-in images included, one line per reference; an image without tags is
-    /// listed by its digests, and one that lost all its names by id.
+    /// Everything present, built-in images included, one line per reference; an image without tags
+    /// is listed by its digests, and one that lost all its names by id.
     pub fn list(&self) -> Result<Vec<ListedImage>, ImageError> {
         let mut list: Vec<ListedImage> = self
             .builtin_images()?
@@ -323,7 +326,8 @@ impl ImageStore {
         Ok(host.into_iter().chain([(demo.image.id, builtin::DEMO, demo.size_bytes)]).collect())
     }
 
-    /// Every image once, with what a garbage collector needs to know. `in_use` are the images that containers were made from.
+    /// Every image once, with what a garbage collector needs to know. `in_use` are the images that
+    /// containers were made from.
     pub fn images(&self, in_use: &ImagesInUse) -> Result<Vec<ImageOnDisk>, ImageError> {
         let usage =
             |id: &String, image: &StoredImage| match (in_use.contains_key(id), image.retention) {
@@ -380,7 +384,8 @@ impl ImageStore {
         Ok(Some(info(found.id, &reference, size_bytes)))
     }
 
-    /// The same for a reference that memory knows: nobody is waited for and nothing is read. `None` says nothing.
+    /// The same for a reference that memory knows: nobody is waited for and nothing is read. `None`
+    /// says nothing.
     pub fn info_at_hand(&self, image: &str) -> Option<ImageInfo> {
         let reference = ImageReference::parse(image).ok()?;
         let name = reference.to_string();
@@ -405,8 +410,8 @@ impl ImageStore {
         }
     }
 
-    /// No image is removed until the answer is dropped: held from the look at an image until the container that was made
-    /// from it stands on disk.
+    /// No image is removed until the answer is dropped: held from the look at an image until the
+    /// container that was made from it stands on disk.
     pub fn hold(&self) -> Result<Hold, ImageError> {
         let lock = self.flock(USE, FlockOperation::LockShared)?;
         Ok(Hold { _lock: lock.expect("a waiting lock is got or fails") })
@@ -510,7 +515,8 @@ fn digest_references(plan: &Plan) -> BTreeSet<String> {
     references
 }
 
-/// What an image is called whose archive gives it only a tag: the file's name, made fit for a repository.
+/// What an image is called whose archive gives it only a tag: the file's name, made fit for a
+/// repository.
 fn stem(file: &Path) -> String {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_lowercase();
     let base = name.split('.').next().unwrap_or_default();

@@ -1,8 +1,9 @@
 //! A tar archive as a stream of entries, in bounded memory, with nothing taken on trust.
 //!
-//! The `tar` crate decodes the headers. The walk is ours, because that crate's reads extended headers of any length into
-//! memory, splits their records at line ends (which binary attributes contain), and takes the header's size for entries
-//! that a pax record gives another one: two readers that disagree about sizes can be made to see different files.
+//! The `tar` crate decodes the headers. The walk is ours, because that crate's reads extended
+//! headers of any length into memory, splits their records at line ends (which binary attributes
+//! contain), and takes the header's size for entries that a pax record gives another one: two
+//! readers that disagree about sizes can be made to see different files.
 
 use std::io::{self, Read, Seek};
 use std::ops::Range;
@@ -226,7 +227,8 @@ impl<R: Read> TarStream<R> {
 
     fn skip_payload(&mut self) -> Result<(), TarError> {
         io::copy(&mut self.by_ref(), &mut io::sink()).map_err(TarError::Read)?;
-        // a source that ends in the fill bytes has no header after it, which is a clean end: some writers leave them away
+        // a source that ends in the fill bytes has no header after it, which is a clean end: some
+        // writers leave them away
         let padding = std::mem::take(&mut self.padding);
         io::copy(&mut self.reader.by_ref().take(padding), &mut io::sink())
             .map_err(TarError::Read)?;
@@ -312,7 +314,8 @@ impl Extensions {
             }
             CAPABILITY_RECORD => self.capability = Some(value.to_vec()),
             key if key.starts_with(b"GNU.sparse.") => self.sparse = true,
-            // names of users, other attributes (SELinux labels, user.*), access times: not carried into containers
+            // names of users, other attributes (SELinux labels, user.*), access times: not carried
+            // into containers
             _ => {}
         }
         Ok(())

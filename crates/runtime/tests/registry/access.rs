@@ -108,7 +108,8 @@ async fn a_token_service_that_fails_for_one_login_is_asked_with_the_next() {
     world.puller.pull(&image, &keyring(&registry, &logins)).await.unwrap();
 }
 
-/// A registry with a token service beside it. It takes the tokens that begin with `good`; each is good for `uses` requests.
+/// A registry with a token service beside it. It takes the tokens that begin with `good`; each is
+/// good for `uses` requests.
 async fn with_tokens(uses: usize) -> (FakeRegistry, FakeRegistry) {
     let tokens = FakeRegistry::with_rule(|asked| {
         let granted = asked.header("authorization") == basic("me", "secret")

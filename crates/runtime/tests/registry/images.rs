@@ -80,7 +80,8 @@ pub fn push_for(
     registry.add_manifest(repository, tag, MANIFEST, &manifest(&config, layers))
 }
 
-/// Puts an index of these manifests (digest, operating system, architecture) there; answers its digest.
+/// Puts an index of these manifests (digest, operating system, architecture) there; answers its
+/// digest.
 pub fn push_index(
     registry: &FakeRegistry,
     repository: &str,

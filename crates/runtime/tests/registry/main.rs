@@ -1,4 +1,5 @@
-//! Pulls from registries that behave, and from registries that do not. Each test has a store and a registry of its own.
+//! Pulls from registries that behave, and from registries that do not. Each test has a store and a
+//! registry of its own.
 #![allow(clippy::disallowed_methods, reason = "it drives sockets and files")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "each test uses a part of it")]

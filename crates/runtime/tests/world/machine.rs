@@ -59,7 +59,8 @@ impl Machine {
     }
 }
 
-/// What root may try to get at a file: as it is, by its folder, through a copy, a link, another name, another mode or owner.
+/// What root may try to get at a file: as it is, by its folder, through a copy, a link, another
+/// name, another mode or owner.
 pub fn attempts(path: &str) -> String {
     let folder = path.rsplit_once('/').unwrap().0;
     format!(

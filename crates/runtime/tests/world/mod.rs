@@ -1,5 +1,5 @@
-//! A runtime of its own for each test: own folders, own engine id. What it made is taken away in the end, also when the
-//! test fails. Needs root.
+//! A runtime of its own for each test: own folders, own engine id. What it made is taken away in
+//! the end, also when the test fails. Needs root.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -87,8 +87,8 @@ impl World {
         self.block(self.rt().run_sandbox(&sandbox_spec(self.sandbox()))).unwrap()
     }
 
-    /// A container that runs `script` with the host's shell. It finds in /tmp what lies in the machine's: whatever a script makes there
-    /// needs a name that nobody else gives.
+    /// A container that runs `script` with the host's shell. It finds in /tmp what lies in the
+    /// machine's: whatever a script makes there needs a name that nobody else gives.
     pub fn shell(&self, name: &str, attempt: u32, script: &str) -> ContainerSpec {
         let mut spec = self.spec(name, attempt);
         spec.command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();

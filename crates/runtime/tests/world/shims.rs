@@ -1,12 +1,13 @@
-//! Shims that a test has left: found by the files of its folder that they hold, and ended by their pids.
+//! Shims that a test has left: found by the files of its folder that they hold, and ended by their
+//! pids.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// Ends the shims that hold a file beneath this folder, and answers how many there were. To be called before the folder goes: a shim
-/// whose folder is gone is nobody's, and stays for ever.
+/// Ends the shims that hold a file beneath this folder, and answers how many there were. To be
+/// called before the folder goes: a shim whose folder is gone is nobody's, and stays for ever.
 pub fn end(folder: &Path) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids =

@@ -1,6 +1,8 @@
-//! A root made ahead of a container's start: by a process that ends when it stands, and leaves its mount namespace to the shim.
+//! A root made ahead of a container's start: by a process that ends when it stands, and leaves its
+//! mount namespace to the shim.
 //!
-//! It is nobody's before a start takes it: no process is in it, none of the pod's content has been in it, and no volume is.
+//! It is nobody's before a start takes it: no process is in it, none of the pod's content has been
+//! in it, and no volume is.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 

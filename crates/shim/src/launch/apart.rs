@@ -1,14 +1,16 @@
 //! A container with users and a PID namespace of its own: two processes make it.
 //!
-//! A PID namespace belongs to the user namespace that its first process was forked in, and a process that was, has none of the
-//! host's rights, without which no root file system is put together. So the first process waits for another one, the builder:
+//! A PID namespace belongs to the user namespace that its first process was forked in, and a
+//! process that was, has none of the host's rights, without which no root file system is put
+//! together. So the first process waits for another one, the builder:
 //!
 //! ```text
 //! shim ─▶ first process: root of the user namespace ····························· mounts ─▶ who am I → … → exec
 //!   └───▶ builder: host's root, in the same PID namespace: root, /proc, volumes → joins the users → copies the mounts ─┘
 //! ```
-//! The copy is the user namespace's, and what it was copied from was not: nothing in it can be taken off or made writable, not
-//! by root in there either. The builder ends when it has handed it over; while it lives the first process cannot be reaped.
+//! The copy is the user namespace's, and what it was copied from was not: nothing in it can be
+//! taken off or made writable, not by root in there either. The builder ends when it has handed it
+//! over; while it lives the first process cannot be reaped.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -59,7 +61,8 @@ pub(super) fn launch(
         Err(failure) => {
             birth::end_child(pidfd.as_fd());
             Err(match failure.kind {
-                // The namespace that has ended is its own: somebody has killed its first process just now.
+                // The namespace that has ended is its own: somebody has killed its first process
+                // just now.
                 FailureKind::State => Failure::new(FailureKind::Setup, KILLED_UNREADY),
                 FailureKind::Config | FailureKind::Setup | FailureKind::Start => failure,
             })
@@ -118,7 +121,8 @@ fn take_over(tasks: &Tasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), Failur
     keep.extend(tasks.last.iter().map(AsRawFd::as_raw_fd));
     sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
     let Ok(mounts) = sys::await_file(taker) else {
-        // It has said why, unless it could not any more: then this ends as a shell does whose child was killed.
+        // It has said why, unless it could not any more: then this ends as a shell does whose child
+        // was killed.
         sys::exit_now(SHELL_KILLED);
     };
     enter_mounts(mounts.as_fd()).setup(|| "enter the mounts that were made for it".to_owned())

@@ -5,7 +5,8 @@
 //! ahead of it:    copy of the host's mounts → what lasts → pivot, and the shim holds them open
 //!                                              at the start: enter them → what is of this start
 //! ```
-//! What lasts is the same at each start of a container: layers, /sys, /dev. Of this start are /proc, the cgroup and the volumes.
+//! What lasts is the same at each start of a container: layers, /sys, /dev. Of this start are
+//! /proc, the cgroup and the volumes.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -113,14 +114,16 @@ fn complete(
     add_own(plan, root.as_fd(), &opened, &sandbox.users)
 }
 
-/// The shim's own mount namespace is all but empty. Volumes are found in the host's as it is now, so that what was mounted since is there.
-/// A copy of it goes away with the pivot, but for what is moved into the root.
+/// The shim's own mount namespace is all but empty. Volumes are found in the host's as it is now,
+/// so that what was mounted since is there. A copy of it goes away with the pivot, but for what is
+/// moved into the root.
 fn enter_host_mounts(sandbox: &Sandbox) -> Result<(), Failure> {
     enter_mounts(sandbox.host_mounts.as_fd())
         .setup(|| "enter the host's mount namespace".to_owned())
 }
 
-/// A cgroup namespace begins at the groups its first process is in: it has to wait until they are all joined.
+/// A cgroup namespace begins at the groups its first process is in: it has to wait until they are
+/// all joined.
 fn cgroup_namespace(cgroup: &CgroupPlan) -> UnshareFlags {
     if cgroup.v1_cpu_tasks.is_empty() && (cgroup.unified.is_some() || !cgroup.v1_tasks.is_empty()) {
         UnshareFlags::NEWCGROUP
@@ -192,7 +195,8 @@ fn add_own(
     }
 }
 
-/// The old root is stacked under the new one for a moment and then taken off with all that hangs on it; see pivot_root(2).
+/// The old root is stacked under the new one for a moment and then taken off with all that hangs on
+/// it; see pivot_root(2).
 fn pivot(root: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(root)
         .and_then(|()| rustix::process::pivot_root(".", "."))
@@ -202,7 +206,8 @@ fn pivot(root: BorrowedFd<'_>) -> Result<(), Failure> {
 }
 
 impl Sandbox {
-    /// The sandbox's /dev/shm as a detached mount. Only from within the sandbox's own mount namespace, whose root it is.
+    /// The sandbox's /dev/shm as a detached mount. Only from within the sandbox's own mount
+    /// namespace, whose root it is.
     fn clone_shm(&self) -> Result<OwnedFd, Failure> {
         rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .and_then(|root| mounts::clone_of(root.as_fd(), Depth::Mount))

@@ -1,4 +1,5 @@
-//! A container's cgroups: opened by the shim, which has the host's files, and joined by its processes themselves.
+//! A container's cgroups: opened by the shim, which has the host's files, and joined by its
+//! processes themselves.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -43,8 +44,9 @@ pub(super) fn open(plan: &CgroupPlan, sandbox: &Sandbox) -> Result<Cgroups, Fail
     Ok(Cgroups { tasks, unified: unified.transpose()? })
 }
 
-/// Forks into a container's unified cgroup, or when that holds none itself any more, as it hands its controllers on (a privileged
-/// container may have it so), into the one beneath it that its first process has gone to, as runc does.
+/// Forks into a container's unified cgroup, or when that holds none itself any more, as it hands
+/// its controllers on (a privileged container may have it so), into the one beneath it that its
+/// first process has gone to, as runc does.
 pub(super) fn fork_beside(
     cgroups: &Cgroups,
     plan: &CgroupPlan,

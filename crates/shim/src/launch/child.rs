@@ -1,13 +1,13 @@
 //! The child: from the fork to the exec.
 //!
-//! `cgroups (but CPU) → its mounts ([`super::build`]) → who am I → working directory → CPU cgroup → confine → "ready" →
-//! wait for the word → exec`
+//! `cgroups (but CPU) → its mounts ([`super::build`]) → who am I → working directory → CPU cgroup →
+//! confine → "ready" → wait for the word → exec`
 //!
-//! With users of its own it joins them when the root is changed; if its PID namespace is its own, too, that takes two
-//! processes ([`super::apart`]).
+//! With users of its own it joins them when the root is changed; if its PID namespace is its own,
+//! too, that takes two processes ([`super::apart`]).
 //!
-//! It is a fork of the single-threaded shim, so ordinary code is fine here; it never returns into the shim's. What it finds
-//! wrong it writes into the status pipe; the exec closes that.
+//! It is a fork of the single-threaded shim, so ordinary code is fine here; it never returns into
+//! the shim's. What it finds wrong it writes into the status pipe; the exec closes that.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -29,7 +29,8 @@ use crate::sandbox::Sandbox;
 use crate::sys;
 use crate::users::Users;
 
-/// Open files that a container may have, where the machine allows it (containerd's and Docker's figure).
+/// Open files that a container may have, where the machine allows it (containerd's and Docker's
+/// figure).
 const OPEN_FILES: u64 = 1_048_576;
 
 /// The child's ends of its pipes.
@@ -115,13 +116,15 @@ fn prepare(
     settle(plan, sandbox, tasks, pipes)
 }
 
-/// Its first acts: it stands alone, and in its cgroups, so that what follows counts as the container's.
+/// Its first acts: it stands alone, and in its cgroups, so that what follows counts as the
+/// container's.
 pub(super) fn begin(tasks: &Tasks) -> Result<(), Failure> {
     stand_alone()?;
     cgroups::join(&tasks.first)
 }
 
-/// Ends with its shim, and has nothing else of it: neither what it does about signals nor its session.
+/// Ends with its shim, and has nothing else of it: neither what it does about signals nor its
+/// session.
 pub(super) fn stand_alone() -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
@@ -179,8 +182,9 @@ fn raise_open_files() {
     }
 }
 
-/// What the host's root may do to itself, for whoever it becomes. With CAP_SYS_RESOURCE the score is also the lowest that it may have
-/// without; a score below the agent's takes that right, and is done without otherwise.
+/// What the host's root may do to itself, for whoever it becomes. With CAP_SYS_RESOURCE the score
+/// is also the lowest that it may have without; a score below the agent's takes that right, and is
+/// done without otherwise.
 pub(super) fn best_effort_limits(sandbox: &Sandbox, oom_score_adj: i32) {
     raise_open_files();
     let path = Path::new("/proc/self/oom_score_adj");
@@ -204,7 +208,8 @@ fn find_identity(plan: &ContainerPlan, users: &Users) -> Result<Identity, Failur
     }
 }
 
-/// An absent file is empty. Anything but a regular file is not read: a FIFO would block, a device may do anything.
+/// An absent file is empty. Anything but a regular file is not read: a FIFO would block, a device
+/// may do anything.
 fn read_image_file(path: &str) -> Result<String, Failure> {
     let root = rootfs::open()?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -227,8 +232,8 @@ fn read_image_file(path: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Made when absent, as other engines do. Resolved inside the root without magic links, so that a path like
-/// `/proc/self/fd/7` cannot lead to a directory of the host.
+/// Made when absent, as other engines do. Resolved inside the root without magic links, so that a
+/// path like `/proc/self/fd/7` cannot lead to a directory of the host.
 fn enter_working_dir(plan: &ProcessPlan) -> Result<(), Failure> {
     let root = rootfs::open()?;
     let path = Path::new(&plan.working_dir);

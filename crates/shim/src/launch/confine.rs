@@ -1,4 +1,5 @@
-//! What the process may do: user, groups, capabilities, no_new_privs, seccomp. The same at every start.
+//! What the process may do: user, groups, capabilities, no_new_privs, seccomp. The same at every
+//! start.
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -65,7 +66,8 @@ fn limit_bounding_set(capabilities: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Another user than root loses all capabilities by the kernel's own rule; root keeps those of the plan.
+/// Another user than root loses all capabilities by the kernel's own rule; root keeps those of the
+/// plan.
 fn become_user(confinement: &Confinement, identity: &Identity) -> Result<(), Failure> {
     let groups: Vec<Gid> = identity.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));

@@ -1,10 +1,11 @@
-//! Which devices a container may open. Its mounts have no device nodes, so that it reaches those of its /dev and no others. Two
-//! have mounts of which that is not known: one with `CAP_SYS_ADMIN` makes mounts itself, and into a volume that follows the host's
-//! mounts come those that the host makes later. A program of its cgroup then lets it open what is in every container's /dev, as other
-//! runtimes do for all containers.
+//! Which devices a container may open. Its mounts have no device nodes, so that it reaches those of
+//! its /dev and no others. Two have mounts of which that is not known: one with `CAP_SYS_ADMIN`
+//! makes mounts itself, and into a volume that follows the host's mounts come those that the host
+//! makes later. A program of its cgroup then lets it open what is in every container's /dev, as
+//! other runtimes do for all containers.
 //!
-//! A privileged container has the host's devices. In a user namespace of its own the kernel opens no device node on what the container
-//! mounts, but does on what the host does.
+//! A privileged container has the host's devices. In a user namespace of its own the kernel opens
+//! no device node on what the container mounts, but does on what the host does.
 
 use std::os::fd::AsFd;
 
@@ -17,7 +18,8 @@ use crate::users::Users;
 /// linux/capability.h.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
-/// What is asked for, in the upper half of the first word that a device program gets (linux/bpf.h); its lower half is the type.
+/// What is asked for, in the upper half of the first word that a device program gets (linux/bpf.h);
+/// its lower half is the type.
 const ACCESS_MKNOD: i32 = 1;
 const TYPE_CHARACTER: i32 = 2;
 /// Terminals of /dev/pts, whatever the minor number.
@@ -65,7 +67,8 @@ fn unguarded(plan: &ContainerPlan, users: &Users) -> Option<&'static str> {
     }
 }
 
-/// Anything may be made, and nothing but the allowed devices opened. Each jump goes over the answer that follows.
+/// Anything may be made, and nothing but the allowed devices opened. Each jump goes over the answer
+/// that follows.
 fn program() -> Vec<u64> {
     let answer = |allowed| [instruction(SET, 0, 0, 0, allowed), instruction(EXIT, 0, 0, 0, 0)];
     let mut code = vec![

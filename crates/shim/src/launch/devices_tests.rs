@@ -1,4 +1,5 @@
-//! The program is run as the kernel runs it; and given to cgroups, for which it takes root and the unified hierarchy.
+//! The program is run as the kernel runs it; and given to cgroups, for which it takes root and the
+//! unified hierarchy.
 
 use std::fs;
 use std::path::PathBuf;

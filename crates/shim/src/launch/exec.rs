@@ -52,7 +52,8 @@ pub(crate) fn prepare(plan: &ProcessPlan, home: &str) -> Result<Command, Failure
     Ok(Command { name, candidates, argv, env })
 }
 
-/// A name with a slash is a path; any other is looked for in PATH, where an empty entry is the working directory.
+/// A name with a slash is a path; any other is looked for in PATH, where an empty entry is the
+/// working directory.
 fn candidates(name: &str, path: &str) -> Vec<String> {
     if name.is_empty() {
         return Vec::new();

@@ -11,8 +11,8 @@ use crate::problem::Context;
 use crate::protocol::Failure;
 use crate::sandbox::Sandbox;
 
-/// Where a process finds its mount namespace when nothing of the host is in sight any more, or when it has no rights left to look for
-/// it: in the host's /proc, since nobody has got at that.
+/// Where a process finds its mount namespace when nothing of the host is in sight any more, or when
+/// it has no rights left to look for it: in the host's /proc, since nobody has got at that.
 pub(super) fn look_at_own_namespaces(sandbox: &Sandbox) -> Result<OwnedFd, Failure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(&sandbox.host_root, "proc/self/ns", flags, Mode::empty())

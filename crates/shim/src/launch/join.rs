@@ -5,11 +5,12 @@
 //!                  └─ fork into the PID namespace ─▶ command: session → files 0, 1, 2 → exec
 //! ```
 //!
-//! The helper is outside of the container's PID namespace, so that nothing in there can see it, let alone take hold of it
-//! (of one in the host's namespace it is the kernel that keeps others off: neither process can be dumped).
-//! The command is born inside, but only when it may no more than the container may, and as a child of the shim, which
-//! alone reaps it. Whatever the container has made of its files meanwhile: paths are resolved inside its root and without
-//! magic links, and the identity is the one that its first process got.
+//! The helper is outside of the container's PID namespace, so that nothing in there can see it, let
+//! alone take hold of it (of one in the host's namespace it is the kernel that keeps others off:
+//! neither process can be dumped). The command is born inside, but only when it may no more than
+//! the container may, and as a child of the shim, which alone reaps it. Whatever the container has
+//! made of its files meanwhile: paths are resolved inside its root and without magic links, and the
+//! identity is the one that its first process got.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -78,15 +79,16 @@ pub(crate) struct Target<'a> {
     pub(crate) container: BorrowedFd<'a>,
 }
 
-/// The shim's and the helper's end of a socket for [`JoinReport`]s: it closes when the exec succeeded, or both processes
-/// died.
+/// The shim's and the helper's end of a socket for [`JoinReport`]s: it closes when the exec
+/// succeeded, or both processes died.
 pub(crate) fn status_sockets() -> Result<(OwnedFd, OwnedFd), Failure> {
     let (ours, helpers) = socket_pair()?;
     set_nonblocking(&ours).setup(|| "make a pair of sockets".to_owned())?;
     Ok((ours, helpers))
 }
 
-/// Forks the helper. It comes back at once with its pidfd; how it goes is read from the other end of `status`.
+/// Forks the helper. It comes back at once with its pidfd; how it goes is read from the other end
+/// of `status`.
 pub(crate) fn join(
     plan: &ExecPlan,
     target: &Target<'_>,
@@ -169,7 +171,8 @@ impl Helper<'_> {
         Ok((command, wired))
     }
 
-    /// Network, IPC and UTS are the sandbox's, which the shim is in already. The PID namespace is for the next fork.
+    /// Network, IPC and UTS are the sandbox's, which the shim is in already. The PID namespace is
+    /// for the next fork.
     fn enter_namespaces(&self, files: &[OwnedFd]) -> Result<(), Failure> {
         let mut namespaces = ThreadNameSpaceType::MOUNT
             | ThreadNameSpaceType::PROCESS_ID

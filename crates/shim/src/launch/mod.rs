@@ -38,7 +38,8 @@ use crate::sys::{self, Forked};
 pub(crate) struct Launched {
     pub(crate) pid: u32,
     pub(crate) pidfd: OwnedFd,
-    /// [`Report`](crate::report::Report)s, and the end of file when the exec succeeded (or the process died).
+    /// [`Report`](crate::report::Report)s, and the end of file when the exec succeeded (or the
+    /// process died).
     pub(crate) status: OwnedFd,
     pub(crate) go: OwnedFd,
     /// None of a container on a terminal: that comes over `console`.

@@ -1,5 +1,6 @@
-//! Mounts by descriptor: made or cloned detached, given their attributes, then attached to a directory that was resolved
-//! before. No path is looked at twice, so nothing can be swapped in between.
+//! Mounts by descriptor: made or cloned detached, given their attributes, then attached to a
+//! directory that was resolved before. No path is looked at twice, so nothing can be swapped in
+//! between.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,11 +1,13 @@
-//! A folder of the host as a user without any rights sees it: what is open to everybody, and nothing else.
+//! A folder of the host as a user without any rights sees it: what is open to everybody, and
+//! nothing else.
 //!
 //! ```text
 //! the host's folder ─▶ clone, for users of its own with ids mapped ─▶ read-only overlay, mounted by a stranger ─▶ the root's overlay
 //! ```
-//! Overlayfs checks each access twice: the process against the file that it sees, then the mounter against the real file. The
-//! stranger owns no file, is in no group and has no capability that passes over permissions. So a container reads what the last
-//! three bits of the modes on its way allow, whatever its own capabilities are, and also of files that are made later.
+//! Overlayfs checks each access twice: the process against the file that it sees, then the mounter
+//! against the real file. The stranger owns no file, is in no group and has no capability that
+//! passes over permissions. So a container reads what the last three bits of the modes on its way
+//! allow, whatever its own capabilities are, and also of files that are made later.
 
 use std::path::Path;
 
@@ -20,10 +22,12 @@ use crate::protocol::Failure;
 use crate::sys;
 use crate::users::Users;
 
-/// Id of a user and a group that own nothing: the last one there is. Services may run as `nobody` and have files.
+/// Id of a user and a group that own nothing: the last one there is. Services may run as `nobody`
+/// and have files.
 const STRANGER: u32 = u32::MAX - 1;
 
-/// Folders beside those of the writable layer. Overlayfs takes no single read-only layer, so one is empty.
+/// Folders beside those of the writable layer. Overlayfs takes no single read-only layer, so one is
+/// empty.
 const EMPTY: &str = "empty";
 const HOST: &str = "host";
 const VIEW: &str = "view";
@@ -66,8 +70,8 @@ fn make_dir(path: &Path, mode: u32) -> Result<(), Failure> {
         .setup(|| format!("make {}", path.display()))
 }
 
-/// Runs `act` as the stranger, who may mount. The groups of the process are gone for good. After an error the process is the
-/// stranger still: it has to end.
+/// Runs `act` as the stranger, who may mount. The groups of the process are gone for good. After an
+/// error the process is the stranger still: it has to end.
 fn as_stranger<T>(users: &Users, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let before = rustix::thread::capabilities(None)?;
     rustix::thread::set_thread_groups(&[])?;

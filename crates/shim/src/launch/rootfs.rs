@@ -17,7 +17,8 @@ use crate::users::Users;
 /// mount(2) takes one page of options, the closing zero included.
 const OPTIONS_BYTES_MAX: usize = 4095;
 
-/// Mounts the root and opens it. Runs in the container's own mount namespace, in which the host's paths still show.
+/// Mounts the root and opens it. Runs in the container's own mount namespace, in which the host's
+/// paths still show.
 pub(crate) fn mount(
     plan: &RootPlan,
     privilege: Privilege,
@@ -73,8 +74,9 @@ fn layers(plan: &RootPlan, base: &str, users: &Users) -> Result<Vec<String>, Fai
     Ok(layers)
 }
 
-/// Makes what the image says must be writable. On a root that is, nothing but the folders: else a mount of the same file system, which
-/// stays as it is when the root's becomes read-only, so that the image's files are there and nothing is copied.
+/// Makes what the image says must be writable. On a root that is, nothing but the folders: else a
+/// mount of the same file system, which stays as it is when the root's becomes read-only, so that
+/// the image's files are there and nothing is copied.
 pub(crate) fn mount_volumes(root: BorrowedFd<'_>, plan: &RootPlan) -> Result<(), Failure> {
     for volume in &plan.volumes {
         let what = || format!("make the image's volume {volume:?}");
@@ -113,7 +115,8 @@ pub(super) fn open() -> Result<OwnedFd, Failure> {
         .setup(|| "open the container's root".to_owned())
 }
 
-/// Mounts layers (two at least) as one, read-only, and opens them: nothing is written to them and nothing in between.
+/// Mounts layers (two at least) as one, read-only, and opens them: nothing is written to them and
+/// nothing in between.
 pub(crate) fn mount_layers(layers: &[String], target: &str) -> Result<OwnedFd, Failure> {
     let names = layers.iter().map(|dir| escape(dir)).collect::<Vec<_>>().join(":");
     let options = format!("lowerdir={names}");
@@ -145,8 +148,8 @@ fn mount_long(layers: &[String], target: &str) -> Result<(), Errno> {
     rustix::mount::move_mount(mount.as_fd(), c"", CWD, target, flags)
 }
 
-/// Without `volatile`, unmounting syncs the whole file system beneath: it has to wait for every other writer's data, and
-/// nobody reads this layer again.
+/// Without `volatile`, unmounting syncs the whole file system beneath: it has to wait for every
+/// other writer's data, and nobody reads this layer again.
 fn mount_by_options(target: &str, options: &str, flags: MountFlags) -> Result<(), Errno> {
     let try_with = |options: &str| {
         let options = std::ffi::CString::new(options).map_err(|_| Errno::INVAL)?;

@@ -1,8 +1,9 @@
-//! Layers of an image as the users of a sandbox see them: each is mounted by itself, with its ids mapped, where overlayfs can
-//! be told to find it. (Overlayfs takes layers with mapped ids, and cannot be mapped itself.)
+//! Layers of an image as the users of a sandbox see them: each is mounted by itself, with its ids
+//! mapped, where overlayfs can be told to find it. (Overlayfs takes layers with mapped ids, and
+//! cannot be mapped itself.)
 //!
-//! What is staged lies on a small tmpfs over an empty folder in the container's mounts as long as they are made, and goes away
-//! with the pivot; layers that are mounted stay.
+//! What is staged lies on a small tmpfs over an empty folder in the container's mounts as long as
+//! they are made, and goes away with the pivot; layers that are mounted stay.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -19,8 +20,9 @@ use crate::users::Own;
 const ROOT: &str = "root";
 const SCRATCH: &str = "scratch";
 
-/// The plan of a root file system, with its layers mapped. A writable layer on the disk is not: what is written to it belongs
-/// to ids of the host that are nobody's, and it is thrown away with the container.
+/// The plan of a root file system, with its layers mapped. A writable layer on the disk is not:
+/// what is written to it belongs to ids of the host that are nobody's, and it is thrown away with
+/// the container.
 pub(super) fn root(plan: &RootPlan, own: &Own) -> Result<RootPlan, Failure> {
     let base = &plan.mount_point;
     mount_stage(base)?;
@@ -46,7 +48,8 @@ pub(super) fn scratch(base: &str) -> String {
     format!("{base}/{SCRATCH}")
 }
 
-/// The layers of an image volume, mapped, and a folder to mount them together on. Everything is on one tmpfs over `scratch`.
+/// The layers of an image volume, mapped, and a folder to mount them together on. Everything is on
+/// one tmpfs over `scratch`.
 pub(super) fn volume(
     dirs: &[String],
     scratch: &str,
@@ -67,8 +70,8 @@ fn layers(dirs: &[String], base: &str, own: &Own) -> Result<Vec<String>, Failure
     staged.collect()
 }
 
-/// Mounts a layer on `at`, with ids mapped for `own`. What is mounted beneath it is not taken along: overlayfs does not cross
-/// into it either.
+/// Mounts a layer on `at`, with ids mapped for `own`. What is mounted beneath it is not taken
+/// along: overlayfs does not cross into it either.
 pub(super) fn layer(dir: &str, at: &str, own: Option<&Own>) -> Result<(), Failure> {
     let what = || format!("the layer {dir}");
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,4 +1,5 @@
-//! The three files of a container's first process: pipes to the shim, /dev/null, or a terminal of the container's own.
+//! The three files of a container's first process: pipes to the shim, /dev/null, or a terminal of
+//! the container's own.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
@@ -66,7 +67,8 @@ impl Stdio {
         }
     }
 
-    /// Gives them to root of a user namespace: it could not give on what belongs to somebody whom it does not know.
+    /// Gives them to root of a user namespace: it could not give on what belongs to somebody whom
+    /// it does not know.
     pub(super) fn give(&self, own: &Own) -> Result<(), Failure> {
         match self {
             Stdio::Terminal { console: _ } => Ok(()), // nobody opens it again
@@ -76,8 +78,8 @@ impl Stdio {
         }
     }
 
-    /// Puts them in their places. The user may open them again by /dev/stdout. Without input it is the container's own
-    /// /dev/null that is read; a terminal becomes the session's own.
+    /// Puts them in their places. The user may open them again by /dev/stdout. Without input it is
+    /// the container's own /dev/null that is read; a terminal becomes the session's own.
     pub(super) fn connect(&self, identity: &Identity) -> Result<(), Failure> {
         match self {
             Stdio::Pipes { stdin, stdout, stderr } => {

@@ -40,8 +40,8 @@ const DEV_LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Mounts those that are the same at each start, as the host's root, but made for the users' own: /sys, /dev, and what is hidden of /sys.
-/// `shm` is the sandbox's shared memory, a detached mount.
+/// Mounts those that are the same at each start, as the host's root, but made for the users' own:
+/// /sys, /dev, and what is hidden of /sys. `shm` is the sandbox's shared memory, a detached mount.
 pub(crate) fn mount_lasting<'m>(
     root: BorrowedFd<'_>,
     privilege: Privilege,
@@ -58,7 +58,8 @@ pub(crate) fn mount_lasting<'m>(
     mask(root, masked, Links::Refused)
 }
 
-/// Mounts those that belong to the process' own namespaces, /proc and its cgroup, and hides what is left to hide.
+/// Mounts those that belong to the process' own namespaces, /proc and its cgroup, and hides what is
+/// left to hide.
 pub(crate) fn mount_own(
     root: BorrowedFd<'_>,
     confinement: &Confinement,
@@ -77,8 +78,8 @@ fn sys_attributes(privilege: Privilege) -> MountAttrFlags {
     }
 }
 
-/// The place of a system mount. An image with a link there is refused: the mount would land elsewhere, and what the engine
-/// masks would stay in sight.
+/// The place of a system mount. An image with a link there is refused: the mount would land
+/// elsewhere, and what the engine masks would stay in sight.
 fn mount_point(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Failure> {
     let found = paths::find_or_make(root, Path::new(path), Kind::Directory, Links::Refused);
     let place = match found {
@@ -124,8 +125,8 @@ fn mount_cgroup_view(
     }
 }
 
-/// A /dev of the container's own. Device nodes work only where they are bound: the tmpfs itself allows none, so root in the
-/// container gains nothing by mknod, here or elsewhere.
+/// A /dev of the container's own. Device nodes work only where they are bound: the tmpfs itself
+/// allows none, so root in the container gains nothing by mknod, here or elsewhere.
 fn mount_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>, users: &Users) -> Result<(), Failure> {
     let place = mount_point(root, "/dev")?;
     let options = [("mode", Some("755")), ("size", Some("65536k"))];
@@ -180,7 +181,8 @@ fn mount_shm_and_queues(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(),
     mount_new("mqueue", &[], NOTHING_SPECIAL, place.as_fd(), "/dev/mqueue")
 }
 
-/// A privileged container has the host's devices; its shared memory and queues are the sandbox's all the same.
+/// A privileged container has the host's devices; its shared memory and queues are the sandbox's
+/// all the same.
 fn mount_host_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), Failure> {
     let place = mount_point(root, "/dev")?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -202,8 +204,9 @@ fn mount_host_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), Failu
     Ok(())
 }
 
-/// Hides and write-protects what the plan names, but for what [`mount_lasting`] has hidden. Nothing runs in the container yet, and /proc and /sys are the kernel's
-/// own, so nobody can swap a link in.
+/// Hides and write-protects what the plan names, but for what [`mount_lasting`] has hidden. Nothing
+/// runs in the container yet, and /proc and /sys are the kernel's own, so nobody can swap a link
+/// in.
 fn hide(root: BorrowedFd<'_>, confinement: &Confinement) -> Result<(), Failure> {
     let masked = confinement.masked_paths.iter().filter(|path| !is_of_system(path));
     mask(root, masked, Links::Refused)?;

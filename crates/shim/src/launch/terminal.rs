@@ -1,4 +1,5 @@
-//! A terminal of the container's own: a pair from its /dev/pts, so that programs in it find their terminal by name.
+//! A terminal of the container's own: a pair from its /dev/pts, so that programs in it find their
+//! terminal by name.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -24,8 +25,9 @@ pub(super) struct Terminal {
     pub(super) slave: OwnedFd,
 }
 
-/// Opens a terminal that belongs to the user. Whatever the container has put at /dev/pts/ptmx: nothing but a devpts' own
-/// multiplexer will do, and the program's side is had from the other without looking at a path again.
+/// Opens a terminal that belongs to the user. Whatever the container has put at /dev/pts/ptmx:
+/// nothing but a devpts' own multiplexer will do, and the program's side is had from the other
+/// without looking at a path again.
 pub(super) fn open(identity: &Identity, size: TerminalSize) -> Result<Terminal, Failure> {
     let what = || "open a terminal".to_owned();
     let root = rootfs::open()?;

@@ -1,13 +1,15 @@
-//! Who the process is: the image's user by its own /etc/passwd and /etc/group, the pod's numbers over it.
+//! Who the process is: the image's user by its own /etc/passwd and /etc/group, the pod's numbers
+//! over it.
 //!
-//! Rules as containerd follows them: `user`, `uid`, `user:group` and `uid:gid`; a user without an entry is taken by number
-//! with group 0; the groups that list the user's name are added, and so is the primary one.
+//! Rules as containerd follows them: `user`, `uid`, `user:group` and `uid:gid`; a user without an
+//! entry is taken by number with group 0; the groups that list the user's name are added, and so is
+//! the primary one.
 
 use crate::protocol::{ImageGroups, RootUser, UserPlan};
 use crate::report::Identity;
 
-/// The highest user or group id, as Kubernetes and container engines have it. The highest `u32` means "as it is" to the kernel: a
-/// process that takes it stays root.
+/// The highest user or group id, as Kubernetes and container engines have it. The highest `u32`
+/// means "as it is" to the kernel: a process that takes it stays root.
 const ID_MAX: u32 = i32::MAX as u32;
 
 /// Bytes of an image's passwd or group file that are looked at.
@@ -83,7 +85,8 @@ pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Ide
     Ok(Identity { uid, gid, groups, home: if home.is_empty() { "/" } else { home }.to_owned() })
 }
 
-/// Why a name of which nothing is known is no user; where root is refused in the kubelet's words (`verifyRunAsNonRoot`).
+/// Why a name of which nothing is known is no user; where root is refused in the kubelet's words
+/// (`verifyRunAsNonRoot`).
 fn unknown(user: &str, root: RootUser) -> String {
     match root {
         RootUser::Allowed => format!("the image's user {user:?} is not in its /etc/passwd"),

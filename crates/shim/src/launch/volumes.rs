@@ -1,4 +1,5 @@
-//! Bind mounts from the host, and images as volumes: the source is the agent's word, the path inside it and the destination are the pod's.
+//! Bind mounts from the host, and images as volumes: the source is the agent's word, the path
+//! inside it and the destination are the pod's.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -40,7 +41,8 @@ impl Opened<'_> {
     }
 }
 
-/// Finds what is to be mounted. Runs while the mounts of this namespace still have their ties to the host's.
+/// Finds what is to be mounted. Runs while the mounts of this namespace still have their ties to
+/// the host's.
 pub(crate) fn open(plan: &MountPlan) -> Result<Opened<'_>, Failure> {
     if !plan.layers.is_empty() {
         return Ok(Opened { plan, content: Content::Layers });
@@ -52,8 +54,8 @@ pub(crate) fn open(plan: &MountPlan) -> Result<Opened<'_>, Failure> {
     Ok(Opened { plan, content: Content::Bind(mount) })
 }
 
-/// Mounts one volume. Other containers of the pod may be changing its content at this very moment. `scratch` is an empty
-/// folder to mount on in this namespace.
+/// Mounts one volume. Other containers of the pod may be changing its content at this very moment.
+/// `scratch` is an empty folder to mount on in this namespace.
 pub(crate) fn attach(
     root: BorrowedFd<'_>,
     opened: &Opened<'_>,
@@ -122,7 +124,8 @@ fn mount_image(plan: &MountPlan, scratch: &str, users: &Users) -> Result<OwnedFd
     }
 }
 
-/// Where the layers were put together is where the root is mounted: it must not stay on top of that.
+/// Where the layers were put together is where the root is mounted: it must not stay on top of
+/// that.
 fn unmount(scratch: &str) -> Result<(), Errno> {
     rustix::mount::unmount(scratch, UnmountFlags::DETACH)
 }
@@ -142,8 +145,8 @@ fn clone_of_image(plan: &MountPlan, root: OwnedFd) -> Result<OwnedFd, Failure> {
     mounts::clone_of(at.as_fd(), Depth::Mount).setup(|| format!("mount the image {}", plan.source))
 }
 
-/// No devices and no ties beyond those asked for, all the way down; what the volume's own mount cannot do; whether it and
-/// what is beneath it may be written.
+/// No devices and no ties beyond those asked for, all the way down; what the volume's own mount
+/// cannot do; whether it and what is beneath it may be written.
 fn set_attributes(
     mount: BorrowedFd<'_>,
     plan: &MountPlan,
@@ -174,7 +177,8 @@ fn set_attributes(
     sys::mount_setattr(mount, MountAttrFlags::MOUNT_ATTR_RDONLY, Ties::Kept, reach)
 }
 
-/// A mount that has no ties could not pass anything on: refused, as container engines do, rather than ignored.
+/// A mount that has no ties could not pass anything on: refused, as container engines do, rather
+/// than ignored.
 fn check_ties(plan: &MountPlan, source: BorrowedFd<'_>) -> Result<(), Failure> {
     let (accepted, expected): (&[&str], _) = match plan.options.propagation {
         Propagation::Private => return Ok(()),

@@ -16,9 +16,9 @@ pub enum RootsAhead {
     Made,
 }
 
-/// What of a container is the same at each of its starts: the image's layers under a new writable one, /sys, /dev, and what is hidden of
-/// them. Neither volumes nor /proc are part of it, nor anything that says who or where the process is: those are of the moment in which
-/// it starts.
+/// What of a container is the same at each of its starts: the image's layers under a new writable
+/// one, /sys, /dev, and what is hidden of them. Neither volumes nor /proc are part of it, nor
+/// anything that says who or where the process is: those are of the moment in which it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RootAhead {
     /// Whose start it is for, by the container's name in its pod. There is one for each at most.
@@ -30,8 +30,9 @@ pub struct RootAhead {
 }
 
 impl RootAhead {
-    /// What can be made for containers with such a plan; `None` when that is nothing: the host's devices are those of the moment, too,
-    /// and layers of an image volume are put together where the host's paths can be seen.
+    /// What can be made for containers with such a plan; `None` when that is nothing: the host's
+    /// devices are those of the moment, too, and layers of an image volume are put together where
+    /// the host's paths can be seen.
     pub fn of(container: &str, plan: &ContainerPlan) -> Option<Self> {
         let confinement = &plan.confinement;
         match confinement.privilege {
@@ -55,7 +56,8 @@ impl RootAhead {
     }
 }
 
-/// Whether a path is hidden as soon as /sys is there; the others are beneath /proc, which belongs to a PID namespace.
+/// Whether a path is hidden as soon as /sys is there; the others are beneath /proc, which belongs
+/// to a PID namespace.
 pub(crate) fn is_of_system(path: &str) -> bool {
     Path::new(path).starts_with("/sys")
 }

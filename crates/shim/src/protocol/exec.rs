@@ -15,15 +15,17 @@ pub struct ExecPlan {
     pub files: ExecFiles,
 }
 
-/// Joining a container's first process. First a socket comes along, which closes when the container ends; over it goes back,
-/// when it is asked for and the container has any, the writing end of its input: of a terminal the other side.
+/// Joining a container's first process. First a socket comes along, which closes when the container
+/// ends; over it goes back, when it is asked for and the container has any, the writing end of its
+/// input: of a terminal the other side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachPlan {
     /// The container.
     pub slot: String,
     /// Whether the input is handed over.
     pub stdin: FileSource,
-    /// Whether a pipe for copies of the output comes along. What does not read them in time loses them.
+    /// Whether a pipe for copies of the output comes along. What does not read them in time loses
+    /// them.
     pub stdout: FileSource,
     /// The same for the error output.
     pub stderr: FileSource,
@@ -49,8 +51,8 @@ pub enum ExecFiles {
         /// File 2.
         stderr: FileSource,
     },
-    /// All three are a new terminal. One descriptor comes along: a socket, over which the terminal's other side goes back
-    /// before the call is answered.
+    /// All three are a new terminal. One descriptor comes along: a socket, over which the
+    /// terminal's other side goes back before the call is answered.
     Terminal(TerminalSize),
 }
 

@@ -29,8 +29,8 @@ pub struct NamespacesPlan {
     /// Whose processes its containers see.
     #[serde(default)]
     pub processes: ProcessesPlan,
-    /// Whose user ids hold in it. With ids of its own, all that can be its own must be: a namespace belongs to the user
-    /// namespace that it was made in.
+    /// Whose user ids hold in it. With ids of its own, all that can be its own must be: a namespace
+    /// belongs to the user namespace that it was made in.
     #[serde(default)]
     pub users: UsersPlan,
 }
@@ -72,7 +72,8 @@ pub enum NamespacePlan {
     Host,
 }
 
-/// What of a sandbox is its pod's own. The rest is the same for all, and stands before there is a pod.
+/// What of a sandbox is its pod's own. The rest is the same for all, and stands before there is a
+/// pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimPlan {
     /// The hostname inside.
@@ -87,7 +88,8 @@ pub struct ClaimPlan {
 /// One container. All paths are the host's unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContainerPlan {
-    /// Its name within the sandbox: letters, digits, `.`, `_`, `-`; also the name of its state file.
+    /// Its name within the sandbox: letters, digits, `.`, `_`, `-`; also the name of its state
+    /// file.
     pub slot: String,
     /// Its root file system.
     pub root: RootPlan,
@@ -107,14 +109,15 @@ pub struct ContainerPlan {
     /// In which PID namespace it lives.
     #[serde(default)]
     pub processes: PidNamespacePlan,
-    /// How soon the kernel ends its processes when the machine has no memory left: -1000 to 1000, most first. One below that of
-    /// the shim takes a right that the machine may lack, and is done without then.
+    /// How soon the kernel ends its processes when the machine has no memory left: -1000 to 1000,
+    /// most first. One below that of the shim takes a right that the machine may lack, and is done
+    /// without then.
     #[serde(default)]
     pub oom_score_adj: i32,
 }
 
-/// The PID namespace that a container lives in. Where it is not alone, what it leaves behind is killed when its first process
-/// has ended: all that is in its cgroup.
+/// The PID namespace that a container lives in. Where it is not alone, what it leaves behind is
+/// killed when its first process has ended: all that is in its cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PidNamespacePlan {
     /// One of its own.
@@ -167,12 +170,14 @@ pub enum TerminalPlan {
 pub struct RootPlan {
     /// The layers, top first.
     pub lower_dirs: Vec<String>,
-    /// A folder of the host beneath the layers, of which the container reads what anybody on the host may read, and no more,
-    /// whatever its capabilities. Only with [`Upper::Tmpfs`]. The agent gives no layers with it: a shim of an earlier version,
-    /// which does not know of it, can mount nothing then.
+    /// A folder of the host beneath the layers, of which the container reads what anybody on the
+    /// host may read, and no more, whatever its capabilities. Only with [`Upper::Tmpfs`]. The agent
+    /// gives no layers with it: a shim of an earlier version, which does not know of it, can mount
+    /// nothing then.
     #[serde(default)]
     pub public_dir: Option<String>,
-    /// An empty folder to mount on in the container's own mount namespace; nothing of it shows outside.
+    /// An empty folder to mount on in the container's own mount namespace; nothing of it shows
+    /// outside.
     pub mount_point: String,
     /// What the writable layer lies on.
     pub upper: Upper,
@@ -180,8 +185,8 @@ pub struct RootPlan {
     pub access: Access,
     /// Paths in the image that must not be seen; absent ones are no matter.
     pub mask: Vec<String>,
-    /// Folders of the image, made when absent, that the container may write to in any case: what it writes there lies in its
-    /// writable layer, too.
+    /// Folders of the image, made when absent, that the container may write to in any case: what it
+    /// writes there lies in its writable layer, too.
     #[serde(default)]
     pub volumes: Vec<String>,
 }
@@ -215,7 +220,8 @@ pub enum Access {
 pub struct MountPlan {
     /// A path that the agent answers for. With `layers`, only what they are called.
     pub source: String,
-    /// The layers of an image, top first, which are mounted together, read-only, in place of `source`; none for a path.
+    /// The layers of an image, top first, which are mounted together, read-only, in place of
+    /// `source`; none for a path.
     #[serde(default)]
     pub layers: Vec<String>,
     /// A path beneath `source` that the pod's content decides over: links out of it are refused.
@@ -363,10 +369,11 @@ pub enum Escalation {
 pub struct CgroupPlan {
     /// Its folder in the unified hierarchy: the process is born in it.
     pub unified: Option<String>,
-    /// The `tasks` files of version 1: the process writes itself into them. (`cgroup.procs` would cost a grace period.)
+    /// The `tasks` files of version 1: the process writes itself into them. (`cgroup.procs` would
+    /// cost a grace period.)
     pub v1_tasks: Vec<String>,
-    /// The same of the CPU controllers, joined last: a share that is small, as that of a pod without requests, would make the
-    /// preparation wait for everybody else.
+    /// The same of the CPU controllers, joined last: a share that is small, as that of a pod
+    /// without requests, would make the preparation wait for everybody else.
     pub v1_cpu_tasks: Vec<String>,
     /// What is read of its memory when it was killed.
     pub memory: Option<MemoryFiles>,

@@ -1,4 +1,5 @@
-//! Joining a container's first process: copies of its output to whoever asked, and its input from them.
+//! Joining a container's first process: copies of its output to whoever asked, and its input from
+//! them.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -59,7 +59,8 @@ impl Server {
         let root = self.roots.take(plan);
         let launched =
             launch::launch(plan, root, sandbox, self.birthplace(&plan.processes, sandbox)?)?;
-        // Files are made while the child is at work already: on a disk that takes about as long as a mount.
+        // Files are made while the child is at work already: on a disk that takes about as long as
+        // a mount.
         let number = self.next_number;
         let files = Log::open(sandbox, &plan.log).and_then(|log| {
             let state = StateFile::create(&self.dir, &plan.slot)
@@ -110,8 +111,8 @@ impl Server {
         }
     }
 
-    /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed. One that is still being prepared goes on as
-    /// soon as it is, without another word from its agent.
+    /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed. One that is
+    /// still being prepared goes on as soon as it is, without another word from its agent.
     pub(super) fn start(&mut self, slot: &str, seq: u64) -> Option<Result<Answer, Failure>> {
         let found = self.find(slot);
         let Some((number, container)) = found.and_then(|n| Some((n, self.containers.get_mut(&n)?)))
@@ -245,7 +246,8 @@ impl Server {
         }
     }
 
-    /// Disk first: a shim that is killed before it hears of the exec must not leave a start of which nobody knows.
+    /// Disk first: a shim that is killed before it hears of the exec must not leave a start of
+    /// which nobody knows.
     fn let_go(&mut self, number: u32) {
         if let Some(container) = self.containers.get_mut(&number) {
             container.begin_start();
@@ -270,7 +272,8 @@ impl Server {
     fn forget_unready(&mut self, number: u32, failure: Failure) {
         let Some(mut container) = self.containers.remove(&number) else { return };
         drop(container.reap_builder());
-        // The child is on its way out; its closed pidfd leaves the epoll, and nobody else would reap it.
+        // The child is on its way out; its closed pidfd leaves the epoll, and nobody else would
+        // reap it.
         let options = rustix::process::WaitIdOptions::EXITED;
         let child = rustix::process::WaitId::PidFd(container.pidfd.as_fd());
         if let Err(errno) = rustix::process::waitid(child, options) {

@@ -1,5 +1,5 @@
-//! Further commands in running containers. Each begins as a helper process, which forks the command and ends. A command is
-//! forgotten when both are reaped.
+//! Further commands in running containers. Each begins as a helper process, which forks the command
+//! and ends. A command is forgotten when both are reaped.
 //!
 //! They belong to the connection that asked for them: whoever reads their output is gone with it.
 
@@ -147,8 +147,8 @@ impl Server {
         }
     }
 
-    /// The command was forked. One that cannot be watched is ended: nobody could do it later, and unreaped it would keep its
-    /// container from ending.
+    /// The command was forked. One that cannot be watched is ended: nobody could do it later, and
+    /// unreaped it would keep its container from ending.
     fn follow_command(&mut self, number: u32, pid: u32) {
         let source = Source::CommandExit(number).pack();
         let followed = birth::follow_child(pid).and_then(|(pid, pidfd)| {
@@ -187,7 +187,8 @@ impl Server {
         }
     }
 
-    /// The status socket closed: the helper is gone, and the command's exec succeeded, or it is dead.
+    /// The status socket closed: the helper is gone, and the command's exec succeeded, or it is
+    /// dead.
     fn command_started(&mut self, number: u32) {
         let Some(command) = self.commands.get_mut(&number) else { return };
         let Some(helper) = command.helper.take() else { return };
@@ -239,7 +240,8 @@ impl Server {
 }
 
 impl Command {
-    /// Whether this child of the shim is its helper or its process; while there is a helper, any child may be its process.
+    /// Whether this child of the shim is its helper or its process; while there is a helper, any
+    /// child may be its process.
     pub(super) fn may_be(&self, child: u32) -> bool {
         let own = |process: &Process| {
             let number = process.pid.as_raw_nonzero().get().cast_unsigned();

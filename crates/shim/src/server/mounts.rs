@@ -1,7 +1,8 @@
 //! Mount namespaces of containers, held open until a moment after their end.
 //!
-//! With its last process a mount namespace goes, and that process waits for every processor of the machine (RCU, twice or more) before
-//! its parent is told that it has ended. Somebody who crashed is started again sooner when that is done afterwards, at leisure.
+//! With its last process a mount namespace goes, and that process waits for every processor of the
+//! machine (RCU, twice or more) before its parent is told that it has ended. Somebody who crashed
+//! is started again sooner when that is done afterwards, at leisure.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

@@ -1,5 +1,6 @@
-//! PID namespaces that containers share with each other or with the host: where a container is born, the end of the first
-//! process, and the reaping of those in the host's namespace whose parents are gone.
+//! PID namespaces that containers share with each other or with the host: where a container is
+//! born, the end of the first process, and the reaping of those in the host's namespace whose
+//! parents are gone.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -90,8 +91,9 @@ impl Server {
         }
     }
 
-    /// Whether a container is over, or is just ending. The kernel lets nobody into a PID namespace whose first process ends, long
-    /// before that one's pidfd tells: not before all others in there are reaped.
+    /// Whether a container is over, or is just ending. The kernel lets nobody into a PID namespace
+    /// whose first process ends, long before that one's pidfd tells: not before all others in there
+    /// are reaped.
     pub(super) fn is_over(&self, slot: &str) -> bool {
         let container = self.find(slot).and_then(|number| self.containers.get(&number));
         let (Some(container), Some(sandbox)) = (container, &self.sandbox) else { return true };
@@ -107,7 +109,8 @@ impl Server {
             || first.is_some_and(|first| is_ending(first, sandbox))
     }
 
-    /// The first process has ended, and with it everything in its namespace. Unless it was told to, the sandbox is over.
+    /// The first process has ended, and with it everything in its namespace. Unless it was told to,
+    /// the sandbox is over.
     pub(super) fn reap_init(&mut self) -> Next {
         let Some(init) = self.sandbox.as_mut().and_then(|sandbox| sandbox.init.take()) else {
             return Next::Continue;
@@ -133,8 +136,8 @@ impl Server {
         }
     }
 
-    /// Reaps children that are neither containers nor commands, nor make roots. What is one of those is left to where its end is taken in,
-    /// which brings this here again.
+    /// Reaps children that are neither containers nor commands, nor make roots. What is one of
+    /// those is left to where its end is taken in, which brings this here again.
     pub(super) fn reap_orphans(&mut self) {
         match self.orphans {
             Orphans::NotOurs | Orphans::Ours { reaping: Reaping::Done, .. } => return,
@@ -163,11 +166,12 @@ impl Server {
     }
 }
 
-/// Whether a process ends, or has ended. Of one with several threads it is the last one whose end counts; the first one ends with it
-/// at the latest.
+/// Whether a process ends, or has ended. Of one with several threads it is the last one whose end
+/// counts; the first one ends with it at the latest.
 fn is_ending(process: BorrowedFd<'_>, sandbox: &Sandbox) -> bool {
     let Some(stat) = sandbox.read_of_process(process, "stat") else { return true };
-    // Its name, which may hold anything, is in parentheses; the flags are the seventh field behind it.
+    // Its name, which may hold anything, is in parentheses; the flags are the seventh field behind
+    // it.
     let flags = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6));
     flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & EXITING != 0)
 }

@@ -4,7 +4,8 @@ use rustix::event::epoll::EventData;
 
 use crate::log_records::Stream;
 
-/// What a wake-up is about. Packed into epoll's 64 bits: the number of the container (or command, or root), then three bits for which of its files.
+/// What a wake-up is about. Packed into epoll's 64 bits: the number of the container (or command,
+/// or root), then three bits for which of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Listener,

@@ -17,7 +17,8 @@ use rustix::event::{PollFd, PollFlags};
 /// A shim with a sandbox, spoken to directly. Its containers end with it, also when a test fails.
 pub struct Shim {
     dir: tempfile::TempDir,
-    /// Layers: on another file system, as overlayfs takes no layer that lies within another one (the host's root).
+    /// Layers: on another file system, as overlayfs takes no layer that lies within another one
+    /// (the host's root).
     images: tempfile::TempDir,
     child: Child,
     socket: UnixStream,

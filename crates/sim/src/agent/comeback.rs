@@ -1,4 +1,5 @@
-//! An agent's process that dies and the next one, which takes its pods up; and a machine that starts again.
+//! An agent's process that dies and the next one, which takes its pods up; and a machine that
+//! starts again.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
 
 impl PodOnNode {
-    /// The agent's process dies and another one takes the pod up from journal and runtime, and from the object as it finds it.
+    /// The agent's process dies and another one takes the pod up from journal and runtime, and from
+    /// the object as it finds it.
     pub(crate) fn agent_crashes(
         &mut self,
         now: Tick,
@@ -53,7 +55,8 @@ impl PodOnNode {
         }
     }
 
-    /// A new process has this core: what the one before waited for it does not hear of, and it looks at the runtime.
+    /// A new process has this core: what the one before waited for it does not hear of, and it
+    /// looks at the runtime.
     pub(super) fn taken_up_by(&mut self, now: Tick, core: PodCore, faults: &Faults) {
         self.incarnation += 1;
         self.asked.clear();
@@ -77,8 +80,8 @@ impl PodOnNode {
         self.shown = shown;
     }
 
-    /// Its machine starts again, and nothing of it runs. The runtime has its records on the disk: sandboxes are there and dead, and
-    /// how what ran has ended nobody knows.
+    /// Its machine starts again, and nothing of it runs. The runtime has its records on the disk:
+    /// sandboxes are there and dead, and how what ran has ended nobody knows.
     pub(crate) fn reboot(&mut self, now: Tick) {
         let finished_at = self.clock.shows(now);
         for (key, life) in &mut self.containers {

@@ -1,4 +1,5 @@
-//! How the containers of a pod conduct themselves: what the scenario says of a start, and of what runs already.
+//! How the containers of a pod conduct themselves: what the scenario says of a start, and of what
+//! runs already.
 
 use rekindle_pod::{ActionId, ContainerKey, Outcome, ProbeKind, Verdict};
 use rekindle_types::{ContainerAttempt, ContainerName, ExitStatus, Tick, TickDuration};
@@ -29,7 +30,8 @@ impl End {
 }
 
 impl PodOnNode {
-    /// The behaviour that chooses a start at this time of the run, and how the container ends by itself.
+    /// The behaviour that chooses a start at this time of the run, and how the container ends by
+    /// itself.
     pub(super) fn decide(
         &self,
         key: &ContainerKey,

@@ -50,7 +50,8 @@ impl PodOnNode {
                 self.keep_pace(now, (id, asked), &faults.pace, &mut effects[before..]);
             }
         }
-        // while something is on its way that brings another status at once, this one would only stand in its way
+        // while something is on its way that brings another status at once, this one would only
+        // stand in its way
         if self.leading_on.is_empty() || effects.iter().any(|e| matches!(e, Effect::Finished)) {
             let status = self.unwritten.take();
             effects.splice(0..0, status.map(Effect::Status));
@@ -72,7 +73,8 @@ impl PodOnNode {
         }
     }
 
-    /// What goes wrong with a start, if it does so in its own way: the container may be prepared and not run.
+    /// What goes wrong with a start, if it does so in its own way: the container may be prepared
+    /// and not run.
     fn stops_halfway(
         &mut self,
         fate: Fate,

@@ -1,4 +1,5 @@
-//! How containers ended last (P2): a pod is said to have succeeded only when all that it is there for did.
+//! How containers ended last (P2): a pod is said to have succeeded only when all that it is there
+//! for did.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,9 @@ use rekindle_types::{ContainerName, ExitStatus};
 #[derive(Debug, Default)]
 pub(super) struct LastEnds {
     of: BTreeMap<ContainerName, ExitStatus>,
-    /// The pod's object said already that it succeeded when its node took it up: one that is over, and that a finalizer keeps, is taken
-    /// up again after everything of it is gone. That was looked at when it was written.
+    /// The pod's object said already that it succeeded when its node took it up: one that is over,
+    /// and that a finalizer keeps, is taken up again after everything of it is gone. That was
+    /// looked at when it was written.
     was_said: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What agents with known bugs remember, hear and say, as the simulator's tests switch them on. Without one everything is handed on as it is.
+//! What agents with known bugs remember, hear and say, as the simulator's tests switch them on.
+//! Without one everything is handed on as it is.
 
 use std::sync::Arc;
 
@@ -67,7 +68,8 @@ impl PodOnNode {
         status
     }
 
-    /// A process has ended, and its agent does not see that the pod is about to end: what a rule says of that exit code is done.
+    /// A process has ended, and its agent does not see that the pod is about to end: what a rule
+    /// says of that exit code is done.
     pub(super) fn obeys_rule(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) -> bool {
         if self.deletion_grace.is_none() || !restarts_all(&self.pod, key, status) {
             return false;

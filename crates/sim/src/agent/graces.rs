@@ -1,9 +1,11 @@
-//! What time containers have between the first attempt to ask them to end and SIGKILL (P5). The core is not asked.
+//! What time containers have between the first attempt to ask them to end and SIGKILL (P5). The
+//! core is not asked.
 //!
-//! A regular container has the shortest grace period that anybody gave, counted from its own hook or signal. Sidecars are asked when
-//! all that came later has ended, and get what is left of the grace then, or two seconds if that is more: theirs is counted from the
-//! first container that was asked. A rule that restarts all containers gives them two seconds (KEP-5532), also those that were asked
-//! before, for a probe.
+//! A regular container has the shortest grace period that anybody gave, counted from its own hook
+//! or signal. Sidecars are asked when all that came later has ended, and get what is left of the
+//! grace then, or two seconds if that is more: theirs is counted from the first container that was
+//! asked. A rule that restarts all containers gives them two seconds (KEP-5532), also those that
+//! were asked before, for a probe.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +16,8 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::hooks::containers;
 
-/// What follows a hook, or a wait of a sidecar for its turn, that used the grace up; and what a rule gives.
+/// What follows a hook, or a wait of a sidecar for its turn, that used the grace up; and what a
+/// rule gives.
 const LEAST: TickDuration = TickDuration::from_secs(2);
 
 /// The grace periods of a pod's containers.
@@ -96,8 +99,9 @@ impl Graces {
         self.asked.remove(key);
     }
 
-    /// How long something has waited nobody can say any more: who was asked keeps a deadline that the clock shows no more. Those that end together
-    /// are taken to begin now: who was not asked yet has what is left from here on.
+    /// How long something has waited nobody can say any more: who was asked keeps a deadline that
+    /// the clock shows no more. Those that end together are taken to begin now: who was not asked
+    /// yet has what is left from here on.
     pub(super) fn clock_was_set(&mut self, now: Tick) {
         self.asked.clear();
         self.by_rule = None;
@@ -170,7 +174,8 @@ mod tests {
         }
     }
 
-    /// The sidecar hangs, and the app ends after so long; how long the sidecar may have had when it is killed then.
+    /// The sidecar hangs, and the app ends after so long; how long the sidecar may have had when it
+    /// is killed then.
     fn sidecar_killed(app_ends: u64, killed: u64) -> Option<Early> {
         let (pod, mut graces) = (pod(), Graces::of(&pod()));
         graces.signal(at(0), &key("app"));

@@ -1,4 +1,5 @@
-//! What an agent hears of one of its pods: of its object, of its deadlines, of the runtime's answers, and of what ends.
+//! What an agent hears of one of its pods: of its object, of its deadlines, of the runtime's
+//! answers, and of what ends.
 
 use std::sync::Arc;
 
@@ -46,8 +47,9 @@ impl PodOnNode {
         self.sandboxes.extend(other.torn_down);
     }
 
-    /// The object changed in the API. What it says of the pod's readiness the node says again when it is not so, as the agent's writer of
-    /// statuses does: the node lifecycle controller may say that nobody heard of the node when it is back already.
+    /// The object changed in the API. What it says of the pod's readiness the node says again when
+    /// it is not so, as the agent's writer of statuses does: the node lifecycle controller may say
+    /// that nobody heard of the node when it is back already.
     pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) -> Option<Arc<PodStatus>> {
         let is_news = self.seen.see(&pod);
         let old = std::mem::replace(&mut self.pod, pod.clone());

@@ -1,4 +1,5 @@
-//! What is known of the hooks of a pod's containers (P5): no stop signal before preStop, and nothing is `started` before postStart.
+//! What is known of the hooks of a pod's containers (P5): no stop signal before preStop, and
+//! nothing is `started` before postStart.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +89,8 @@ impl Hooks {
         Some(format!("P5: {} got its stop signal {broken}", named(key)))
     }
 
-    /// What is wrong with a status that is to be written. `newest` is the newest start of a container.
+    /// What is wrong with a status that is to be written. `newest` is the newest start of a
+    /// container.
     pub(super) fn check_status(
         &self,
         pod: &Pod,

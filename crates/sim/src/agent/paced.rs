@@ -42,7 +42,8 @@ impl PodOnNode {
         self.asked.insert(id, asked);
     }
 
-    /// A process that the runtime took its time to start, and that ends as long after that as it would have.
+    /// A process that the runtime took its time to start, and that ends as long after that as it
+    /// would have.
     fn starts_later(&mut self, key: &ContainerKey, later: TickDuration, effects: &mut [Effect]) {
         if let Some(Life::Running { started_at, .. }) = self.containers.get_mut(key) {
             *started_at = *started_at + later;
@@ -63,7 +64,8 @@ impl PodOnNode {
         }
     }
 
-    /// The agent died, and has no answer to what it asked. The next one sees what was done, and asks for the rest again.
+    /// The agent died, and has no answer to what it asked. The next one sees what was done, and
+    /// asks for the rest again.
     pub(super) fn nothing_is_asked(&mut self, now: Tick, pace: &mut Pace) {
         for asked in std::mem::take(&mut self.asked).into_values() {
             // how a probe went nobody sees

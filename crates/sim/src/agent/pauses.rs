@@ -1,11 +1,13 @@
-//! How long containers wait between an end and the next start (P3), reckoned from what the runtime saw of them and what was asked
-//! of their pod. The core is not asked.
+//! How long containers wait between an end and the next start (P3), reckoned from what the runtime
+//! saw of them and what was asked of their pod. The core is not asked.
 //!
-//! The rules are the kubelet's: 0, 10, 20, 40 … s from the end on, up to the longest period of the node; a run of more than ten
-//! minutes begins a new series; a pod that is made again begins with nothing. Two numbers are kept of each container: how many
-//! restarts of its series are certain, which give the shortest pause, and how many there may be at most, which give the longest.
-//! Where something else may have let it start, nothing is certain: a restart that somebody asked for or a rule brought about,
-//! another image, a new sandbox for what initializes a pod, an end that the agent did not hear of from the runtime.
+//! The rules are the kubelet's: 0, 10, 20, 40 … s from the end on, up to the longest period of the
+//! node; a run of more than ten minutes begins a new series; a pod that is made again begins with
+//! nothing. Two numbers are kept of each container: how many restarts of its series are certain,
+//! which give the shortest pause, and how many there may be at most, which give the longest. Where
+//! something else may have let it start, nothing is certain: a restart that somebody asked for or a
+//! rule brought about, another image, a new sandbox for what initializes a pod, an end that the
+//! agent did not hear of from the runtime.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +35,16 @@ const LATE_MAX: TickDuration = TickDuration::from_secs(5);
 pub(super) struct Pauses {
     /// By themselves in memory: most pods have one, and a map keeps room for eleven.
     of: BTreeMap<ContainerName, Box<Pause>>,
-    /// A restart of this pod was asked for at some time, or the clock was set: how long a pause may be nobody can say any more.
+    /// A restart of this pod was asked for at some time, or the clock was set: how long a pause may
+    /// be nobody can say any more.
     was_disturbed: bool,
 }
 
 /// What is known of one container.
 #[derive(Debug, Default)]
 struct Pause {
-    /// Restarts of this series that are certain, and the earliest that the last of them can have been decided.
+    /// Restarts of this series that are certain, and the earliest that the last of them can have
+    /// been decided.
     certain: u32,
     decided: Option<Tick>,
     /// Restarts of this series at most.
@@ -49,7 +53,8 @@ struct Pause {
     image: String,
     /// The newest end, when the agent heard of it as the runtime saw it.
     ended: Option<(Tick, SandboxAttempt)>,
-    /// Something else lets it start, and that start is the last such that follows an end from then on.
+    /// Something else lets it start, and that start is the last such that follows an end from then
+    /// on.
     let_go: Option<Tick>,
 }
 

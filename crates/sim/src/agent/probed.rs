@@ -79,8 +79,8 @@ impl Probed {
         *self.failures.entry((key.clone(), probe)).or_default() += 1;
     }
 
-    /// What is wrong with what the agent says: a container that is ended for a probe must have failed it as often as it may.
-    /// `runs` is the start of a container that runs.
+    /// What is wrong with what the agent says: a container that is ended for a probe must have
+    /// failed it as often as it may. `runs` is the start of a container that runs.
     pub(super) fn check_event(
         &mut self,
         pod: &Pod,

@@ -1,9 +1,11 @@
-//! Images on a node. They are there, but for a time in which those that nothing uses are thrown away and no registry answers: what
-//! has never started before has to wait then, and pulls again and again. For what has, the core looks only where its spec says so.
+//! Images on a node. They are there, but for a time in which those that nothing uses are thrown
+//! away and no registry answers: what has never started before has to wait then, and pulls again
+//! and again. For what has, the core looks only where its spec says so.
 //!
-//! How long it waits is checked (P3), reckoned from what the registry was asked: 10, 20, 40 … 300 s by pod and image (kubelet: image
-//! manager), whichever container has the image and whatever becomes of the sandbox meanwhile. An agent that starts again begins with
-//! nothing, as the kubelet does, and a restart that somebody asks for need not wait.
+//! How long it waits is checked (P3), reckoned from what the registry was asked: 10, 20, 40 … 300 s
+//! by pod and image (kubelet: image manager), whichever container has the image and whatever
+//! becomes of the sandbox meanwhile. An agent that starts again begins with nothing, as the kubelet
+//! does, and a restart that somebody asks for need not wait.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +20,8 @@ use crate::known_bugs::KnownBug;
 const FIRST: TickDuration = TickDuration::from_secs(10);
 /// The longest.
 const MOST: TickDuration = TickDuration::from_secs(300);
-/// So long after the last failure another one may begin a new series: twice the longest pause, and the failure came later than the question.
+/// So long after the last failure another one may begin a new series: twice the longest pause, and
+/// the failure came later than the question.
 const SERIES: TickDuration = TickDuration::from_secs(540);
 /// What a pull takes.
 const PULL: TickDuration = TickDuration::from_millis(500);
@@ -118,8 +121,8 @@ impl PodOnNode {
         (PULL, fetched)
     }
 
-    /// A sandbox is made. The images that its containers wait for are not asked for sooner for that; only the bug
-    /// [`KnownBug::PullBackoffOfSandbox`] does so.
+    /// A sandbox is made. The images that its containers wait for are not asked for sooner for
+    /// that; only the bug [`KnownBug::PullBackoffOfSandbox`] does so.
     pub(super) fn pulls_go_on(&mut self, now: Tick, registry: Registry, bug: Option<KnownBug>) {
         let held: Vec<String> = self.pulls.held(now).cloned().collect();
         self.tally.held_pulls += u64::from(!held.is_empty());

@@ -105,7 +105,8 @@ impl PodOnNode {
         effects
     }
 
-    /// A start must have waited as long as its backoff says (P3), and none is made of a pod that ends (P1).
+    /// A start must have waited as long as its backoff says (P3), and none is made of a pod that
+    /// ends (P1).
     fn note_start(&mut self, now: Tick, key: &ContainerKey, faults: &Faults) {
         let image = self.image(&key.name);
         let max = self.config.max_container_restart_period;
@@ -118,8 +119,8 @@ impl PodOnNode {
         }
     }
 
-    /// A hook of a container that hangs never ends; the agent gives one up when its time is over, and the core has gone on by
-    /// itself then.
+    /// A hook of a container that hangs never ends; the agent gives one up when its time is over,
+    /// and the core has gone on by itself then.
     pub(super) fn run_hook(
         &mut self,
         now: Tick,

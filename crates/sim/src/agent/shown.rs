@@ -1,5 +1,5 @@
-//! What the API shows of running containers (P12): one that is started or ready stays so as long as it runs, whoever looks after it,
-//! until a readiness probe fails.
+//! What the API shows of running containers (P12): one that is started or ready stays so as long as
+//! it runs, whoever looks after it, until a readiness probe fails.
 
 use std::collections::BTreeMap;
 

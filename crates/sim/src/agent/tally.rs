@@ -1,4 +1,5 @@
-//! What was really done to pods, counted: the same campaign without faults must have done as much (see `Campaign::check`).
+//! What was really done to pods, counted: the same campaign without faults must have done as much
+//! (see `Campaign::check`).
 
 use std::fmt;
 use std::ops::AddAssign;

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::Draw;
 use crate::faults::{Deed, Invalid};
 
-/// What is asked for: of which kind and name, what its spec is to be, and the field that is wrong with that.
+/// What is asked for: of which kind and name, what its spec is to be, and the field that is wrong
+/// with that.
 type Case = (Kind, &'static str, Value, &'static str);
 
 impl Draw {
@@ -75,7 +76,8 @@ fn cases() -> Vec<Case> {
     of_workloads.into_iter().chain(of_ladders).chain(of_restarts).collect()
 }
 
-/// An object of that name whose spec says the same and is invalid for that. What only a change is refused for has another fault.
+/// An object of that name whose spec says the same and is invalid for that. What only a change is
+/// refused for has another fault.
 fn whole(kind: Kind, name: &str, wrong: &Value) -> Value {
     let labels = json!({"app": name});
     let selector = json!({"matchLabels": labels});

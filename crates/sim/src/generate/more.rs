@@ -1,5 +1,5 @@
-//! What came to campaigns when there were seeds already that had shown something. It is drawn from an entropy of its own: seeds that have
-//! nothing of this are as they were.
+//! What came to campaigns when there were seeds already that had shown something. It is drawn from
+//! an entropy of its own: seeds that have nothing of this are as they were.
 
 use rekindle_controllers::Kind;
 use rekindle_controllers::plan::Propagation;
@@ -46,7 +46,8 @@ impl Draw {
         self.ladders(campaign);
     }
 
-    /// While rungs are climbed, ladders get other rungs and budgets, take pods over from one another, and ledgers are written into.
+    /// While rungs are climbed, ladders get other rungs and budgets, take pods over from one
+    /// another, and ledgers are written into.
     fn ladders(&mut self, campaign: &mut Campaign) {
         if self.once_in(3) {
             let app = APPS[self.index(APPS.len())];
@@ -88,8 +89,8 @@ impl Draw {
         }
     }
 
-    /// What somebody writes over a ledger's status: that nothing was ever tried, or everything; that a rung is held, or asked for; that another
-    /// pod was looked at.
+    /// What somebody writes over a ledger's status: that nothing was ever tried, or everything;
+    /// that a rung is held, or asked for; that another pod was looked at.
     fn forged_status(&mut self) -> Value {
         let rung = Rung::ALL[self.index(Rung::ALL.len())];
         match self.index(6) {
@@ -167,8 +168,8 @@ impl Draw {
         ][self.index(4)]
     }
 
-    /// For a while no image can be had, and pods are made meanwhile. While their containers wait, sandboxes die, and pods are asked to
-    /// start again.
+    /// For a while no image can be had, and pods are made meanwhile. While their containers wait,
+    /// sandboxes die, and pods are asked to start again.
     fn images(&mut self, campaign: &mut Campaign) {
         if self.once_in(2) {
             // what has run before is looked for again as well

@@ -1,5 +1,5 @@
-//! What becomes of nodes: they are silent for so long that their pods have to go, and users cordon, drain and delete them, and vouch
-//! that they are down. Which pods bear that for how long.
+//! What becomes of nodes: they are silent for so long that their pods have to go, and users cordon,
+//! drain and delete them, and vouch that they are down. Which pods bear that for how long.
 
 use rekindle_operator::NodeSettings;
 use rekindle_types::{TickDuration, taints};
@@ -9,7 +9,8 @@ use super::Draw;
 use crate::campaign::{Campaign, FAULTS_END};
 use crate::faults::{Comeback, Deed, NodeDeed};
 
-/// The shortest of the losses that are drawn here. What has no tolerations of its own has to go after 350 s.
+/// The shortest of the losses that are drawn here. What has no tolerations of its own has to go
+/// after 350 s.
 const LOSS_MIN_SECONDS: u64 = 60;
 /// The longest.
 const LOSS_MAX_SECONDS: u64 = 12 * 60;
@@ -54,7 +55,8 @@ impl Draw {
         TickDuration::from_secs(1 + self.entropy.below(seconds))
     }
 
-    /// A node is lost for long, early enough that its pods have to go while things go wrong; and what a user makes of it.
+    /// A node is lost for long, early enough that its pods have to go while things go wrong; and
+    /// what a user makes of it.
     fn loss(&mut self, campaign: &mut Campaign) {
         let pick = self.entropy.next();
         let longest = FAULTS_END.as_secs() - LOSS_MAX_SECONDS;

@@ -52,7 +52,8 @@ impl Draw {
         json!({"metadata": {"labels": {"app": app}}, "spec": spec})
     }
 
-    /// A container that is looked after: one that hangs must be found out by somebody, or it would never be ready again.
+    /// A container that is looked after: one that hangs must be found out by somebody, or it would
+    /// never be ready again.
     fn serving(&mut self, name: &str) -> Value {
         let mut main = self.looked_after(name);
         self.rules(&mut main, Purpose::Serve);

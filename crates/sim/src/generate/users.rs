@@ -66,7 +66,8 @@ impl Draw {
         Deed::User(Change::Patch(id, json!({"spec": {"template": template}})))
     }
 
-    /// Something is deleted, and what was of it goes first, later, or stays. Sometimes it is wanted again.
+    /// Something is deleted, and what was of it goes first, later, or stays. Sometimes it is wanted
+    /// again.
     fn delete(&mut self, campaign: &mut Campaign) -> Deed {
         let deleted = [
             Kind::Deployment,

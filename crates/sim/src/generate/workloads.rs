@@ -1,4 +1,5 @@
-//! What users have asked for when a campaign begins: workloads of every kind, naked pods, Services, budgets and ladders.
+//! What users have asked for when a campaign begins: workloads of every kind, naked pods, Services,
+//! budgets and ladders.
 
 use serde_json::{Value, json};
 
@@ -40,7 +41,8 @@ impl Draw {
         if self.once_in(2) {
             objects.push(self.ladder("web-0"));
             if self.once_in(4) {
-                // two for the same pods: which of them has no effect is said, and not in the middle of what the other does
+                // two for the same pods: which of them has no effect is said, and not in the middle
+                // of what the other does
                 let mut other = self.ladder("web-0");
                 other["metadata"]["name"] = json!("other");
                 objects.push(other);
@@ -133,7 +135,8 @@ impl Draw {
         spec
     }
 
-    /// None of its Jobs begins when the run ends: that is at twenty past, as the clocks have it that nobody has set.
+    /// None of its Jobs begins when the run ends: that is at twenty past, as the clocks have it
+    /// that nobody has set.
     fn cron_job(&mut self) -> Value {
         let concurrency = ["Allow", "Forbid", "Replace"][self.index(3)];
         let job = self.job("tick");

@@ -139,8 +139,9 @@ impl Server {
 }
 
 impl Inner {
-    /// What an API answers that does not wait for the disk; only the bugs [`KnownBug::AnsweredUnsynced`],
-    /// [`KnownBug::DeletedUnsynced`] and [`KnownBug::CollectionUnsynced`] do that.
+    /// What an API answers that does not wait for the disk; only the bugs
+    /// [`KnownBug::AnsweredUnsynced`], [`KnownBug::DeletedUnsynced`] and
+    /// [`KnownBug::CollectionUnsynced`] do that.
     fn answer_unsynced(&self, request: &Request) -> Option<Answer> {
         let mut rows = self.disk.under_way()?.rows.into_iter();
         match self.bug {
@@ -217,7 +218,8 @@ fn is_question(request: &Request) -> bool {
     request.method == Method::GET || is_tried
 }
 
-/// Whether a path is one of Events: its resource says so, and not a name that begins in the same way.
+/// Whether a path is one of Events: its resource says so, and not a name that begins in the same
+/// way.
 fn is_of_events(path: &str) -> bool {
     matches!(below_version(path).as_slice(), ["namespaces", _, "events", ..] | ["events", ..])
 }

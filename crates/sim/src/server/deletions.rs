@@ -1,4 +1,5 @@
-//! What is noted of the answers to deletions (P8), of one object and of whole collections, and what an API with a known bug makes of them.
+//! What is noted of the answers to deletions (P8), of one object and of whole collections, and what
+//! an API with a known bug makes of them.
 
 use bytes::Bytes;
 use http::Method;
@@ -11,8 +12,8 @@ use crate::kinds;
 use crate::told::Told;
 
 impl Server {
-    /// A deletion is granted with this answer. A Status says that the object is gone; an object is as it was, or as it is until it goes;
-    /// a list has all that go, as they were.
+    /// A deletion is granted with this answer. A Status says that the object is gone; an object is
+    /// as it was, or as it is until it goes; a list has all that go, as they were.
     pub(super) fn note_deletion(&self, inner: &mut Inner, body: &Bytes) {
         let Some(told) = &mut inner.told else { return };
         let wrong = match kinds::list_of(body) {
@@ -50,8 +51,8 @@ impl Server {
         wrong
     }
 
-    /// A deletion of a whole collection without the first of it, and the answer that has that one, too; only the bug
-    /// [`crate::known_bugs::KnownBug::CollectionHalfDone`] makes that of it.
+    /// A deletion of a whole collection without the first of it, and the answer that has that one,
+    /// too; only the bug [`crate::known_bugs::KnownBug::CollectionHalfDone`] makes that of it.
     pub(super) fn but_one(&self, request: Request) -> (Request, Option<Bytes>) {
         if !deletes_many(&request) {
             return (request, None);

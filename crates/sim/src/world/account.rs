@@ -46,7 +46,8 @@ impl World {
             .collect()
     }
 
-    /// Behaviours that say when containers are ready, and chose none that has a readiness probe, by their numbers.
+    /// Behaviours that say when containers are ready, and chose none that has a readiness probe, by
+    /// their numbers.
     pub fn unseen_readiness(&self) -> Vec<usize> {
         let used = self.behaviours_used.difference(&self.behaviours_probed).copied();
         used.filter(|index| self.behaviours.all[*index].concerns_readiness()).collect()

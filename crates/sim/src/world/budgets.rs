@@ -1,5 +1,6 @@
-//! Disruption budgets (P5): an eviction that is granted leaves as many healthy pods as its budget wants. What went wrong by itself
-//! since the budget's controller counted last is nobody's fault: upstream's budgets, too, are as old as their status.
+//! Disruption budgets (P5): an eviction that is granted leaves as many healthy pods as its budget
+//! wants. What went wrong by itself since the budget's controller counted last is nobody's fault:
+//! upstream's budgets, too, are as old as their status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ pub(super) struct Budgets {
     /// By UID.
     evicted: BTreeSet<String>,
     decided: Decided,
-    /// Of each ladder, the most that any version of it so far allows: which of them is known to who decides is not.
+    /// Of each ladder, the most that any version of it so far allows: which of them is known to who
+    /// decides is not.
     allowed: BTreeMap<NamespacedName, Allowed>,
 }
 
@@ -63,7 +65,8 @@ struct Lately {
     new: usize,
 }
 
-/// When ladders decided on restarts, by the requests' names: true time, as their ledgers were first seen to say so.
+/// When ladders decided on restarts, by the requests' names: true time, as their ledgers were first
+/// seen to say so.
 #[derive(Debug, Default)]
 struct Decided(BTreeMap<NamespacedName, Tick>);
 
@@ -86,8 +89,9 @@ struct Counts {
 }
 
 impl Decided {
-    /// How many restarts above Container were decided within the last minute, by the ladders' clock and by the true one: after the first was set
-    /// back, decisions of many minutes are told as of one.
+    /// How many restarts above Container were decided within the last minute, by the ladders' clock
+    /// and by the true one: after the first was set back, decisions of many minutes are told as of
+    /// one.
     fn lately<'a>(
         &mut self,
         truly: Tick,
@@ -129,7 +133,8 @@ impl Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
     Nothing,
-    /// The budgets of ladders after each write of theirs, the names of pods at each step of one, and what anybody is told.
+    /// The budgets of ladders after each write of theirs, the names of pods at each step of one,
+    /// and what anybody is told.
     Everything,
 }
 
@@ -162,9 +167,10 @@ impl World {
         known.and_modify(|known| *known = known.or(allowed)).or_insert(allowed);
     }
 
-    /// A ladder has written: with what it has just decided on no more of its restarts may be under way, and no more may have been decided within a
-    /// minute, than its budget allows. What it took over from another ladder, or began when it had another budget, it did not decide on now. Those that
-    /// went on after they were held back are left out: they were decided when they were.
+    /// A ladder has written: with what it has just decided on no more of its restarts may be under
+    /// way, and no more may have been decided within a minute, than its budget allows. What it took
+    /// over from another ladder, or began when it had another budget, it did not decide on now.
+    /// Those that went on after they were held back are left out: they were decided when they were.
     pub(super) fn check_ladders(&mut self) {
         if self.watched == Watched::Nothing {
             return;
@@ -223,8 +229,9 @@ impl World {
         self.budgets.counted.insert(name, Counted { counts, written, heard });
     }
 
-    /// The pods that a budget's controller counted: those that were there when it wrote, or, when they are not as many, those that it had heard
-    /// of when it began. In between a controller may have deleted one and got no answer. None when that is too long ago to be known.
+    /// The pods that a budget's controller counted: those that were there when it wrote, or, when
+    /// they are not as many, those that it had heard of when it began. In between a controller may
+    /// have deleted one and got no answer. None when that is too long ago to be known.
     fn counted(&self, budget: &PodDisruptionBudget, counted: &Counted) -> Option<BTreeSet<String>> {
         let at = |revision| Some(healthy(budget, &self.server.pods_at(revision)?));
         let written = at(counted.written)?;
@@ -296,9 +303,10 @@ impl World {
     }
 }
 
-/// Of how many pods restarts of a ladder are under way at `now`, by its requests and its ledgers. A pod and the one that took its place are
-/// one: whoever fails in the middle of a restart is restarted again before the request for that is over, which takes no further
-/// replica down, and the ladder lets it through (`Register::occupancy` leaves out what is the asker's own).
+/// Of how many pods restarts of a ladder are under way at `now`, by its requests and its ledgers. A
+/// pod and the one that took its place are one: whoever fails in the middle of a restart is
+/// restarted again before the request for that is over, which takes no further replica down, and
+/// the ladder lets it through (`Register::occupancy` leaves out what is the asker's own).
 fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) -> usize {
     let mut heirs: BTreeMap<&str, &str> = restarts
         .iter()
@@ -327,8 +335,9 @@ fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) ->
     pods.into_iter().filter(is_restarting).count()
 }
 
-/// The pod whose restart a ledger waits for, if it is another's by now: the pod that took the place of the first one inherits its ledger as soon
-/// as it is there, and the request may tell of it later, or not before a write of it that was refused is tried again.
+/// The pod whose restart a ledger waits for, if it is another's by now: the pod that took the place
+/// of the first one inherits its ledger as soon as it is there, and the request may tell of it
+/// later, or not before a write of it that was refused is tried again.
 fn replaced_by_heir<'a>(ledger: &RestartLedger, restarts: &[&'a PodRestart]) -> Option<&'a str> {
     let pending = ledger.status.as_ref()?.pending_restart.as_deref()?;
     let is_pending = |restart: &&&PodRestart| restart.metadata.name.as_deref() == Some(pending);
@@ -341,7 +350,8 @@ fn newest<'a>(heirs: &BTreeMap<&'a str, &'a str>, uid: &'a str) -> &'a str {
     heirs.get(uid).map_or(uid, |heir| newest(heirs, heir))
 }
 
-/// The pod that this write deletes for a rung. Rungs are to ask for evictions, and budgets hold whatever they ask for.
+/// The pod that this write deletes for a rung. Rungs are to ask for evictions, and budgets hold
+/// whatever they ask for.
 pub(super) fn ended_by_rung<'a>(work: &Work, write: &'a Write) -> Option<&'a ObjectId> {
     match (work, write) {
         (Work::Climb(_) | Work::Controller(Key::PodRestart(_)), Write::Delete(delete))

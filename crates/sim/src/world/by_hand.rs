@@ -10,7 +10,8 @@ use crate::error::SimError;
 use crate::faults::Comeback;
 use crate::script::Change;
 
-/// An agent notices with one heartbeat that its Node is gone, and registers with the next; a heartbeat comes every ten seconds.
+/// An agent notices with one heartbeat that its Node is gone, and registers with the next; a
+/// heartbeat comes every ten seconds.
 const REGISTERS_AFTER: TickDuration = TickDuration::from_secs(15);
 
 /// What the API makes of fields that it does not know (KEP-2885).
@@ -112,8 +113,8 @@ impl World {
         }
     }
 
-    /// Asks for a change that nobody waits for. What is wrong with an object that is applied is told; what another change refers to may
-    /// not be there.
+    /// Asks for a change that nobody waits for. What is wrong with an object that is applied is
+    /// told; what another change refers to may not be there.
     ///
     /// # Errors
     /// When the API refuses an object, in its words.
@@ -146,7 +147,8 @@ impl World {
         }
     }
 
-    /// A request by hand: the code, and what the API says when it refuses. What it warns of is kept.
+    /// A request by hand: the code, and what the API says when it refuses. What it warns of is
+    /// kept.
     fn call_by_hand(
         &mut self,
         id: &ObjectId,

@@ -1,5 +1,5 @@
-//! What taints do to pods: none is ended earlier than it tolerates (P5), or much later (P2), and none takes the place of another that
-//! still runs (P1).
+//! What taints do to pods: none is ended earlier than it tolerates (P5), or much later (P2), and
+//! none takes the place of another that still runs (P1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use super::budgets::Watched;
 use super::faults::Hearing;
 use crate::known_bugs::KnownBug;
 
-/// The time in a taint has whole seconds, and what was decided in the moment in which a taint went may still be done.
+/// The time in a taint has whole seconds, and what was decided in the moment in which a taint went
+/// may still be done.
 const LEEWAY: TickDuration = TickDuration::from_secs(1);
 /// After this a pod that has to go has been deleted, whatever writes were lost.
 const OVERDUE: TickDuration = TickDuration::from_secs(120);
@@ -58,7 +59,8 @@ fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
 }
 
 impl World {
-    /// A pod was deleted for a taint. The pod is as it was before. One who hears nothing, or whose clock was set, cannot know better.
+    /// A pod was deleted for a taint. The pod is as it was before. One who hears nothing, or whose
+    /// clock was set, cannot know better.
     pub(super) fn check_taint_eviction(&mut self, pod: &Pod) {
         if !matches!(self.hearing, Hearing::Well) || !self.clocks.are_right() {
             return;
@@ -81,8 +83,8 @@ impl World {
         }
     }
 
-    /// A node that was lost is about to be back, and these pods are there. Those whose time was over have been deleted, if somebody
-    /// could.
+    /// A node that was lost is about to be back, and these pods are there. Those whose time was
+    /// over have been deleted, if somebody could.
     pub(super) fn check_overdue(&mut self, node: &str, there: &[Arc<Pod>]) {
         let is_deaf = !matches!(self.hearing, Hearing::Well);
         let disturbed = self.sentences.disturbed.max(self.full_until);
@@ -121,7 +123,8 @@ impl World {
         ends.min()
     }
 
-    /// A pod has gone a step. No other of its name runs but the newest, and those that somebody gave up with their nodes.
+    /// A pod has gone a step. No other of its name runs but the newest, and those that somebody
+    /// gave up with their nodes.
     pub(super) fn check_names(&mut self, uid: &str) {
         if self.watched == Watched::Nothing {
             return;

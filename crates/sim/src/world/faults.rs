@@ -101,7 +101,8 @@ impl World {
         self.rest()
     }
 
-    /// The agent of a node dies and starts again: it reads the objects anew, and its journals and what runs.
+    /// The agent of a node dies and starts again: it reads the objects anew, and its journals and
+    /// what runs.
     pub(super) fn crash_agent(&mut self, node: &str) {
         if self.cut_off.contains_key(node) {
             return; // it could not read anything, and would wait until it can
@@ -308,7 +309,8 @@ impl World {
         self.nodes.iter().nth(usize::try_from(pick % count).unwrap_or(0)).cloned()
     }
 
-    /// The machine of a node starts again: nothing runs there any more, and its journals are as they were synced.
+    /// The machine of a node starts again: nothing runs there any more, and its journals are as
+    /// they were synced.
     fn reboot(&mut self, pick: u64) {
         let Some(node) = self.node(pick).filter(|node| !self.cut_off.contains_key(node)) else {
             return;
@@ -347,7 +349,8 @@ impl World {
         }
     }
 
-    /// A node ends a pod that it cannot keep. The object stays, until somebody who wants it gone deletes it.
+    /// A node ends a pod that it cannot keep. The object stays, until somebody who wants it gone
+    /// deletes it.
     fn press(&mut self, pick: u64) {
         let all = self.pods.iter().filter(|(_, pod)| !pod.core.is_finished());
         let all: Vec<String> = all.map(|(uid, _)| uid.clone()).collect();
@@ -422,7 +425,8 @@ impl World {
         }
     }
 
-    /// The newest revision that the controllers have heard of, when the watch has nothing more to show.
+    /// The newest revision that the controllers have heard of, when the watch has nothing more to
+    /// show.
     pub(super) const fn heard(&self) -> Revision {
         match &self.hearing {
             Hearing::Well => Revision(self.last_revision),
@@ -484,7 +488,8 @@ impl World {
         waiting.iter().for_each(|uid| self.act(uid));
     }
 
-    /// After power was lost: API, controllers and all agents that can reach them start again from what was synced.
+    /// After power was lost: API, controllers and all agents that can reach them start again from
+    /// what was synced.
     pub(super) fn restart_engine(&mut self) -> Result<(), SimError> {
         self.trace.add(self.now, "power was lost; the engine starts again");
         while let Some(Ok(event)) = self.watch.try_next() {
@@ -504,7 +509,8 @@ impl World {
         Ok(())
     }
 
-    /// A promise did not hold, the number of which the text begins with. It is told with its time in the run.
+    /// A promise did not hold, the number of which the text begins with. It is told with its time
+    /// in the run.
     pub(crate) fn breaks(&mut self, what: &str) {
         if self.broken.is_none() {
             let millis = self.now.since(BEGIN).as_micros() / 1_000;

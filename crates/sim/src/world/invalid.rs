@@ -1,4 +1,5 @@
-//! What users ask for that no API may grant (P9): it is refused, the field that is wrong is named, and nothing changes for it.
+//! What users ask for that no API may grant (P9): it is refused, the field that is wrong is named,
+//! and nothing changes for it.
 
 use http::Method;
 use serde_json::{Value, json};

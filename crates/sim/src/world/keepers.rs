@@ -1,5 +1,5 @@
-//! Those who keep the nodes: users who cordon and drain them, vouch that one is down, or delete it, and come back to that later. What
-//! they ask for is asked again when it does not reach the API.
+//! Those who keep the nodes: users who cordon and drain them, vouch that one is down, or delete it,
+//! and come back to that later. What they ask for is asked again when it does not reach the API.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::{Happening, MERGE_PATCH, World, id_of_pod, path};
 use crate::faults::{Comeback, NodeDeed};
 
-/// After this, a drain asks again for what was refused, as `kubectl drain` does; and what did not reach the API is tried again.
+/// After this, a drain asks again for what was refused, as `kubectl drain` does; and what did not
+/// reach the API is tried again.
 const RETRY: TickDuration = TickDuration::from_secs(5);
 
 /// What somebody comes back to.
@@ -54,8 +55,8 @@ pub(super) struct Keepers {
     unregistered: BTreeSet<String>,
     /// Nodes of which somebody vouches that nothing runs there.
     vouched: BTreeSet<String>,
-    /// Pods that were on such a node, or on one that had no Node, or were forced out of the API, by UID: others take their places though
-    /// they may run.
+    /// Pods that were on such a node, or on one that had no Node, or were forced out of the API, by
+    /// UID: others take their places though they may run.
     given_up: BTreeSet<String>,
     /// Nobody does anything any more.
     is_over: bool,
@@ -70,7 +71,8 @@ impl Keepers {
         self.unregistered.remove(node);
     }
 
-    /// Whether a pod may still run when others take its place: a user said that nothing of its node does, or did not wait for it.
+    /// Whether a pod may still run when others take its place: a user said that nothing of its node
+    /// does, or did not wait for it.
     pub(super) fn gave_up(&self, uid: &str) -> bool {
         self.given_up.contains(uid)
     }

@@ -1,5 +1,5 @@
-//! The nodes of a world: what they see, what their pods' cores ask for, and what they write. A node costs nothing while nothing
-//! happens on it.
+//! The nodes of a world: what they see, what their pods' cores ask for, and what they write. A node
+//! costs nothing while nothing happens on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::known_bugs::KnownBug;
 
 /// So often a status is written again when the pod has changed meanwhile.
 const STATUS_ATTEMPTS_MAX: usize = 8;
-/// That of every simulated machine, whatever this one is: the same file gives the same run everywhere.
+/// That of every simulated machine, whatever this one is: the same file gives the same run
+/// everywhere.
 const ARCHITECTURE: &str = "amd64";
 /// What a node hears of a write that does not reach the API.
 pub(super) const UNAVAILABLE: u16 = 503;
@@ -90,8 +91,9 @@ impl World {
         }]})
     }
 
-    /// These nodes lose their network. Their Leases are written this once: of a node that is not waited for nobody would notice
-    /// that it is silent, and renewals of all others every ten seconds would tell nobody anything.
+    /// These nodes lose their network. Their Leases are written this once: of a node that is not
+    /// waited for nobody would notice that it is silent, and renewals of all others every ten
+    /// seconds would tell nobody anything.
     pub(super) fn cut(&mut self, nodes: &BTreeSet<String>) {
         for name in nodes {
             let times = self.cut_off.entry(name.clone()).or_default();
@@ -126,8 +128,8 @@ impl World {
         self.faults.spare(lost);
     }
 
-    /// One loss of these nodes' network is over. Those that had no other have it again: they see what they missed, and write what
-    /// they could not.
+    /// One loss of these nodes' network is over. Those that had no other have it again: they see
+    /// what they missed, and write what they could not.
     pub(super) fn mend(&mut self, nodes: &BTreeSet<String>) {
         let mut back = BTreeSet::new();
         for name in nodes {
@@ -300,7 +302,8 @@ impl World {
         self.act(uid);
     }
 
-    /// What is left of an earlier pod of that name: taken over by mistake, when that bug is switched on.
+    /// What is left of an earlier pod of that name: taken over by mistake, when that bug is
+    /// switched on.
     fn namesake(&mut self, pod: &Pod) -> Option<Box<PodOnNode>> {
         self.leftovers.remove(&name_of(pod))
     }
@@ -388,7 +391,8 @@ impl World {
         }
     }
 
-    /// As the node's status writer does it: on the version that was seen or answered last, and again on a newer one.
+    /// As the node's status writer does it: on the version that was seen or answered last, and
+    /// again on a newer one.
     fn write_status(&mut self, uid: &str, mut status: Arc<PodStatus>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         // a newer status takes the place of one that could not be written
@@ -438,7 +442,8 @@ impl World {
     fn write_later(&mut self, uid: &str, keep: impl FnOnce(&mut Backlog)) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         keep(&mut pod.backlog);
-        // one for each write that failed would have each of them tried by all, twice as often each time
+        // one for each write that failed would have each of them tried by all, twice as often each
+        // time
         if !std::mem::replace(&mut pod.backlog.is_retried, true) {
             self.later(RETRY, Happening::CatchUp { uid: uid.to_owned() });
         }

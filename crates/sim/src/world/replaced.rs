@@ -17,7 +17,8 @@ pub(super) struct Replaced {
 }
 
 impl Replaced {
-    /// A pod is there in this version. For one that is being deleted, or has failed, its controller makes another one already.
+    /// A pod is there in this version. For one that is being deleted, or has failed, its controller
+    /// makes another one already.
     pub(super) fn seen(&mut self, pod: &impl AnyPod) {
         let goes = pod.metadata().deletion_timestamp.is_some() || pods::phase(pod) == "Failed";
         if goes && self.going.insert(uid_of(pod)) {

@@ -94,8 +94,8 @@ fn job(found: &Job) -> Option<String> {
     (!is_over).then(|| "is neither complete nor failed".to_owned())
 }
 
-/// Whether some of its containers have ended for good, and all others run and are ready: it will never be ready again, and never
-/// over.
+/// Whether some of its containers have ended for good, and all others run and are ready: it will
+/// never be ready again, and never over.
 fn is_half_over(pod: &Pod) -> bool {
     let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return false };
     let policy = spec.restart_policy.as_deref().unwrap_or("Always");
@@ -106,7 +106,8 @@ fn is_half_over(pod: &Pod) -> bool {
     })
 }
 
-/// Whether a container that has ended is not started again. KEP-5307: its rules come first, then its own policy, then the pod's.
+/// Whether a container that has ended is not started again. KEP-5307: its rules come first, then
+/// its own policy, then the pod's.
 fn stays_ended(status: &ContainerStatus, container: &Container, of_pod: &str) -> bool {
     let Some(code) = status.state.terminated().map(|ended| ended.exit_code) else { return false };
     let by_rule = container.restart_policy_rules.iter().any(|rule| {

@@ -1,4 +1,5 @@
-//! What the API's watch shows: told to the controllers and the nodes, and to those who check and count.
+//! What the API's watch shows: told to the controllers and the nodes, and to those who check and
+//! count.
 
 use rekindle_controllers::{Kind, Object};
 use rekindle_operator::Seen;

@@ -1,4 +1,5 @@
-//! What a machine that is gone for good keeps: volumes of the class local-path lie on it, and who has a claim to one waits for it.
+//! What a machine that is gone for good keeps: volumes of the class local-path lie on it, and who
+//! has a claim to one waits for it.
 
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use super::World;
 use super::volumes::node_of;
 
 impl World {
-    /// True of what cannot come to rest without its machine: a volume whose folder nobody can remove, a pod whose claim has its volume
-    /// there, and the StatefulSet that has such a pod. One that makes its pods in order makes none behind it.
+    /// True of what cannot come to rest without its machine: a volume whose folder nobody can
+    /// remove, a pod whose claim has its volume there, and the StatefulSet that has such a pod. One
+    /// that makes its pods in order makes none behind it.
     pub(super) fn is_stranded(&self, object: &Object) -> bool {
         match object {
             Object::PersistentVolume(volume) => {

@@ -1,4 +1,5 @@
-//! What a world looks like at the end: whether it has come to rest as it was asked for, and whether it counted right.
+//! What a world looks like at the end: whether it has come to rest as it was asked for, and whether
+//! it counted right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use super::World;
 use super::rest::unsettled;
 use crate::agent::Tally;
 
-/// What belongs to a run of a CronJob has this long to come to its end: runs begin whenever the clocks say so.
+/// What belongs to a run of a CronJob has this long to come to its end: runs begin whenever the
+/// clocks say so.
 const RUN: TickDuration = TickDuration::from_secs(5 * 60);
 /// The CronJobs of campaigns have a run every seven minutes.
 const CRON_PERIOD: TickDuration = TickDuration::from_secs(8 * 60);
@@ -55,7 +57,8 @@ impl World {
         all
     }
 
-    /// What nodes have of pods, and should not; and pods that serve, of which their nodes know nothing.
+    /// What nodes have of pods, and should not; and pods that serve, of which their nodes know
+    /// nothing.
     fn at_odds_with_nodes(&self) -> Vec<String> {
         let pods = self.server.pods();
         let unknown = pods.iter().filter_map(|pod| {
@@ -184,9 +187,10 @@ impl World {
             })
     }
 
-    /// True of a request that rightly waits: a user made it, and a budget lets the pod not be evicted, or it can be on no other node,
-    /// and that stays so without a change by its users. What a ladder has asked for does not wait for ever: its pod is well by now,
-    /// or there is room.
+    /// True of a request that rightly waits: a user made it, and a budget lets the pod not be
+    /// evicted, or it can be on no other node, and that stays so without a change by its users.
+    /// What a ladder has asked for does not wait for ever: its pod is well by now, or there is
+    /// room.
     fn waits_rightly(&self, object: &Object) -> bool {
         let Object::PodRestart(restart) = object else { return false };
         let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
@@ -205,8 +209,8 @@ impl World {
         is_bound || self.is_forbidden(&pod)
     }
 
-    /// True of a claim that no pod has: it gets its volume where its first one comes to, and a StatefulSet that was scaled down before that
-    /// keeps it.
+    /// True of a claim that no pod has: it gets its volume where its first one comes to, and a
+    /// StatefulSet that was scaled down before that keeps it.
     fn waits_for_its_first_pod(&self, object: &Object) -> bool {
         let Object::PersistentVolumeClaim(claim) = object else { return false };
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -231,7 +235,8 @@ impl World {
         })
     }
 
-    /// Containers whose `restartCount` is not the number of their starts minus one, whether they run, wait or have ended.
+    /// Containers whose `restartCount` is not the number of their starts minus one, whether they
+    /// run, wait or have ended.
     pub fn miscounted(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (uid, on_node) in &self.pods {
@@ -242,7 +247,8 @@ impl World {
             let statuses = pod.status.iter().flat_map(|status| {
                 status.container_statuses.iter().chain(&status.init_container_statuses).flatten()
             });
-            // one that is over, and that a finalizer keeps, is taken up again after everything of it is gone
+            // one that is over, and that a finalizer keeps, is taken up again after everything of
+            // it is gone
             if on_node.starts() == 0 && is_finished(&pod) {
                 continue;
             }
@@ -278,9 +284,9 @@ impl World {
         all
     }
 
-    /// What there is, and of each workload and naked pod how its pods are, what they run and how often that was started again; how Jobs
-    /// ended. Of nodes that pods keep away from how many: which those are depends on where the pods were, which may be a matter of
-    /// milliseconds.
+    /// What there is, and of each workload and naked pod how its pods are, what they run and how
+    /// often that was started again; how Jobs ended. Of nodes that pods keep away from how many:
+    /// which those are depends on where the pods were, which may be a matter of milliseconds.
     pub fn end_state(&self) -> BTreeMap<String, String> {
         let mut state: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let kinds = [
@@ -568,7 +574,8 @@ mod tests {
         world.apply(&pod).unwrap();
         let node: BTreeSet<String> = ["node-0".to_owned()].into();
         world.cut(&node);
-        // the taint comes after some fifty seconds, and what tolerates it not at all has two minutes then
+        // the taint comes after some fifty seconds, and what tolerates it not at all has two
+        // minutes then
         world.run_until(TickDuration::from_secs(60 + 130)).unwrap();
         let mut pod = world.server.pods()[0].as_ref().clone();
         world.check_overdue("node-0", &[std::sync::Arc::new(pod.clone())]);

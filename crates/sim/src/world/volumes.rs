@@ -1,5 +1,5 @@
-//! Volumes of the class local-path, as nodes make and remove them for the binder. What a node decides is what it decides in
-//! production (`rekindle_types::local_path`); there are no folders.
+//! Volumes of the class local-path, as nodes make and remove them for the binder. What a node
+//! decides is what it decides in production (`rekindle_types::local_path`); there are no folders.
 
 use std::sync::Arc;
 

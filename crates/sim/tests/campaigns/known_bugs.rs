@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::made::*;
 use crate::passes;
 
-/// A campaign in which this bug shows, and the promise that it breaks. The pods by number: db-0, and the two of web.
+/// A campaign in which this bug shows, and the promise that it breaks. The pods by number: db-0,
+/// and the two of web.
 fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
     let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
@@ -93,7 +94,8 @@ fn harmed_by_crash(bug: KnownBug, made: &Campaign) -> Campaign {
     dies((0..60).find(harms).expect("one of the actions is that by which it does harm"))
 }
 
-/// What is said of a bug, so that no other check of the same promise catches it in place of the one that is meant.
+/// What is said of a bug, so that no other check of the same promise catches it in place of the one
+/// that is meant.
 const fn said(bug: KnownBug) -> &'static str {
     match bug {
         KnownBug::CreatedTakenForDead => "restartCount of app is 1, and it was started 1 times",
@@ -145,9 +147,9 @@ const fn said(bug: KnownBug) -> &'static str {
     }
 }
 
-/// In these, which pass, an agent's death has pods fail in two moments that fail in one without it, so that rightly more is done: half of
-/// four replicas have failed and are restarted as a whole, and a Job makes a pod between the two failures. What an agent does twice
-/// is caught all the same.
+/// In these, which pass, an agent's death has pods fail in two moments that fail in one without it,
+/// so that rightly more is done: half of four replicas have failed and are restarted as a whole,
+/// and a Job makes a pod between the two failures. What an agent does twice is caught all the same.
 #[test]
 fn what_is_done_twice_is_caught_where_a_death_rightly_has_more_done() {
     for seed in [406_084, 408_928] {

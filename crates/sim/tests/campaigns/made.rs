@@ -63,7 +63,8 @@ pub(crate) fn laddered(deeds: &[(u64, Deed)]) -> Campaign {
     made
 }
 
-/// All crash so, until each run is longer than the waits, and shorter than what ends a series of them.
+/// All crash so, until each run is longer than the waits, and shorter than what ends a series of
+/// them.
 pub(crate) fn long_waits(deeds: &[(u64, Deed)]) -> Campaign {
     let from = TickDuration::from_secs(300);
     let mut made = crashing(deeds);
@@ -73,7 +74,8 @@ pub(crate) fn long_waits(deeds: &[(u64, Deed)]) -> Campaign {
     made
 }
 
-/// All pods are made again where no image can be had, and the sandbox of one dies while its container waits for its own.
+/// All pods are made again where no image can be had, and the sandbox of one dies while its
+/// container waits for its own.
 pub(crate) fn without_images() -> Campaign {
     let lost = Deed::LoseRegistry(TickDuration::from_secs(300));
     campaign(&[(60, lost), (61, all_pods_deleted()), (66, Deed::EndSandbox(0))], Vec::new())
@@ -136,8 +138,8 @@ pub(crate) fn ruled(deeds: &[(u64, Deed)]) -> Campaign {
     made
 }
 
-/// Two nodes, of which one is lost for six minutes, with a pod of each workload at least, which bear that for a minute; and
-/// what is done besides.
+/// Two nodes, of which one is lost for six minutes, with a pod of each workload at least, which
+/// bear that for a minute; and what is done besides.
 pub(crate) fn evicting(deeds: &[(u64, Deed)]) -> Campaign {
     let lost = Deed::LoseNode(0, TickDuration::from_secs(360));
     let mut evicting = campaign(&[&[(60, lost)], deeds].concat(), Vec::new());
@@ -152,7 +154,8 @@ pub(crate) fn evicting(deeds: &[(u64, Deed)]) -> Campaign {
     evicting
 }
 
-/// A pod of web and one of db that fail in the same moment, until their sandboxes are new, and one ladder for both.
+/// A pod of web and one of db that fail in the same moment, until their sandboxes are new, and one
+/// ladder for both.
 pub(crate) fn two_that_fail_together(budget: serde_json::Value) -> Campaign {
     let exits = Exits { code: 1, after: TickDuration::from_secs(1), oom: false };
     let mended_by = MendedBy::Pod;

@@ -193,7 +193,8 @@ fn a_restart_of_one_container_survives_the_agent_and_is_done_once() {
     assert_eq!(world.rungs(), BTreeMap::from([(Rung::Container, done)]));
 }
 
-/// A new sandbox lets no container start sooner, nor does an agent that starts again before the wait is over.
+/// A new sandbox lets no container start sooner, nor does an agent that starts again before the
+/// wait is over.
 #[test]
 fn a_wait_is_kept_when_the_sandbox_dies_and_then_the_agent() {
     let deeds = [(200, Deed::EndSandbox(0)), (210, Deed::CrashAgent(0)), (220, Deed::Reboot(0))];
@@ -221,7 +222,8 @@ fn a_failure_is_made_smaller_and_stays_the_same_failure() {
     assert!(size(&smallest) < size(&campaign), "{smallest:?}");
 }
 
-/// What a campaign of two pods of web and one of db comes to when this is done to it after a minute.
+/// What a campaign of two pods of web and one of db comes to when this is done to it after a
+/// minute.
 fn survives(deeds: &[(u64, Deed)]) {
     let exits = Exits { code: 1, after: TickDuration::from_secs(20), oom: false };
     let labels = [("app".to_owned(), "db".to_owned())].into();
@@ -290,8 +292,8 @@ fn what_is_invalid_must_be_refused() {
     }
 }
 
-/// A user asks for the only pod of a workload to be created anew, and its budget wants one pod to be healthy; or for it to be on
-/// another node, and there is none.
+/// A user asks for the only pod of a workload to be created anew, and its budget wants one pod to
+/// be healthy; or for it to be on another node, and there is none.
 #[test]
 fn a_restart_that_cannot_be_carried_out_waits_and_all_else_is_at_rest() {
     let budget = json!({
@@ -322,8 +324,8 @@ fn a_panic_is_a_failure_of_its_seed_and_leaves_its_trace() {
     assert_eq!(panics.shrink(&failure, 20).objects, [] as [serde_json::Value; 0]);
 }
 
-/// What was asked for and not heard of when the machine went is found in the runtime's records, and not done again under the same
-/// number.
+/// What was asked for and not heard of when the machine went is found in the runtime's records, and
+/// not done again under the same number.
 #[test]
 fn a_machine_that_starts_again_in_the_middle_of_starts_starts_none_of_them_twice() {
     let late = Rates { runtime_late: 500, runtime_silent: 50, ..Rates::default() };
@@ -352,7 +354,8 @@ fn a_signal_that_fails_shortens_no_grace_period_but_by_what_it_takes_to_try_agai
     }
 }
 
-/// One that dies where it cannot start again dies when it can: what it was about to do is done after all.
+/// One that dies where it cannot start again dies when it can: what it was about to do is done
+/// after all.
 #[test]
 fn an_agent_that_is_to_die_while_its_node_has_no_network_loses_nothing() {
     let lost = || Deed::LoseNode(0, TickDuration::from_secs(120));
@@ -388,12 +391,13 @@ fn a_journal_that_finds_no_room_holds_up_what_depends_on_it_and_nothing_longer()
     survives(&[(60, full()), (61, ended()), (70, Deed::CrashAgent(0))]);
 }
 
-/// The grace period of what is asked to end begins when it can be asked, not when that was decided; and what ends for good is asked
-/// at once.
+/// The grace period of what is asked to end begins when it can be asked, not when that was decided;
+/// and what ends for good is asked at once.
 #[test]
 fn a_container_that_is_to_end_while_the_disk_is_full_has_its_whole_grace_period() {
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
-    // what a user asks for beforehand, as nothing can be asked for then, the node hears of while the disk is full
+    // what a user asks for beforehand, as nothing can be asked for then, the node hears of while
+    // the disk is full
     let survives = |asked: Deed, meanwhile: (u64, Deed)| {
         let deaf = Deed::DeafNode(0, TickDuration::from_secs(30));
         let full = Deed::FullDisk(TickDuration::from_secs(120));
@@ -410,7 +414,8 @@ fn a_container_that_is_to_end_while_the_disk_is_full_has_its_whole_grace_period(
         survives(asked.clone(), (90, Deed::Pressure(1)));
         survives(asked, (61, Deed::EndContainer(0, ExitStatus::OomKilled)));
     }
-    // the signal and SIGKILL left together, or the hook and the signal; a ledger was inherited before its request told of the heir
+    // the signal and SIGKILL left together, or the hook and the signal; a ledger was inherited
+    // before its request told of the heir
     for seed in [13, 87, 88_298] {
         passes(&Campaign::of_seed(seed));
     }
@@ -432,8 +437,9 @@ fn claims_get_their_volumes_once_whatever_becomes_of_the_writes() {
     }
 }
 
-/// Seeds that broke a promise once, and what was wrong. Any of them may break another one on the day on which something else is changed
-/// in how campaigns are made; that is looked into as any other.
+/// Seeds that broke a promise once, and what was wrong. Any of them may break another one on the
+/// day on which something else is changed in how campaigns are made; that is looked into as any
+/// other.
 #[test]
 fn what_a_seed_showed_once_stays_mended() {
     for (seed, showed) in [

@@ -9,7 +9,8 @@ use redb::StorageBackend;
 use super::*;
 use crate::disk::Row;
 
-/// A storage whose unsynced writes can be lost, in part and out of order, as a page cache loses them with the power.
+/// A storage whose unsynced writes can be lost, in part and out of order, as a page cache loses
+/// them with the power.
 #[derive(Clone, Debug, Default)]
 struct Storage {
     medium: Arc<Mutex<Medium>>,
@@ -47,7 +48,8 @@ impl Storage {
         self.medium.lock().unwrap().failing = failing;
     }
 
-    /// Power loss: of the unsynced changes only those survive that `survives` names by their number.
+    /// Power loss: of the unsynced changes only those survive that `survives` names by their
+    /// number.
     fn lose_power(&self, survives: impl Fn(usize) -> bool) {
         let mut medium = self.medium.lock().unwrap();
         let mut left = medium.synced.clone();
@@ -196,8 +198,9 @@ fn a_batch_whose_sync_failed_is_undone_by_the_next_commit_although_it_reached_th
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// P8, and the all-or-nothing rule of [`Disk::commit`]: whatever subset of the unsynced writes a power loss leaves,
-    /// the file opens and holds the last acknowledged batch, or the whole one after it.
+    /// P8, and the all-or-nothing rule of [`Disk::commit`]: whatever subset of the unsynced writes
+    /// a power loss leaves, the file opens and holds the last acknowledged batch, or the whole one
+    /// after it.
     #[test]
     fn power_loss_at_any_moment_leaves_a_whole_batch(
         values in prop::collection::vec(0..6_u64, 1..8),

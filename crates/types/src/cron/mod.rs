@@ -1,10 +1,12 @@
-//! Cron schedules, as CronJobs have them: five fields, `@daily` and its like, `@every 1h30m`, in a time zone.
+//! Cron schedules, as CronJobs have them: five fields, `@daily` and its like, `@every 1h30m`, in a
+//! time zone.
 //!
-//! Source: documentation, "CronJob"; robfig/cron v3 (`ParseStandard`), which Kubernetes reads and follows schedules with, its
-//! error texts included.
+//! Source: documentation, "CronJob"; robfig/cron v3 (`ParseStandard`), which Kubernetes reads and
+//! follows schedules with, its error texts included.
 //!
-//! The clock on the wall decides, and real time passes under it. When clocks go forward, the times that are left out do not
-//! come; when they go back, the times that come twice are two times. `@every` counts from the last time and knows no wall.
+//! The clock on the wall decides, and real time passes under it. When clocks go forward, the times
+//! that are left out do not come; when they go back, the times that come twice are two times.
+//! `@every` counts from the last time and knows no wall.
 
 mod field;
 mod parse;
@@ -57,8 +59,8 @@ enum Days {
     Either,
 }
 
-/// A time zone of the IANA database, by its name; as Go's `time.LoadLocation`, which knows `UTC` and heeds the case. The
-/// database is built in.
+/// A time zone of the IANA database, by its name; as Go's `time.LoadLocation`, which knows `UTC`
+/// and heeds the case. The database is built in.
 pub fn time_zone(name: &str) -> Option<TimeZone> {
     if name == "UTC" {
         return Some(TimeZone::UTC);
@@ -67,7 +69,8 @@ pub fn time_zone(name: &str) -> Option<TimeZone> {
     (zone.iana_name() == Some(name)).then_some(zone)
 }
 
-/// A time as clocks in a zone show it, in whole seconds with the distance to UTC (RFC 3339); in UTC when the zone is not known.
+/// A time as clocks in a zone show it, in whole seconds with the distance to UTC (RFC 3339); in UTC
+/// when the zone is not known.
 pub fn in_zone(at: Tick, zone: &str) -> String {
     let zone = time_zone(zone).filter(|zone| *zone != TimeZone::UTC);
     match zone.and_then(|zone| wall(at, &zone)) {
@@ -108,7 +111,8 @@ impl Schedule {
         }
     }
 
-    /// The last time from `first`, which is one, to `until`: after any earlier point one comes in time, after it none does.
+    /// The last time from `first`, which is one, to `until`: after any earlier point one comes in
+    /// time, after it none does.
     fn bisect(&self, first: Tick, until: Tick) -> Tick {
         let comes_after = |point| self.next_after(point).filter(|next| *next <= until);
         let (mut last, mut end) = (first, until);
@@ -151,8 +155,9 @@ impl Fields {
             } else {
                 return Some(at);
             };
-            // No step goes over a change of clocks: what comes behind it may be what was passed already, and the start of the next day
-            // may be the midnight that came before clocks went back over it.
+            // No step goes over a change of clocks: what comes behind it may be what was passed
+            // already, and the start of the next day may be the midnight that came before clocks
+            // went back over it.
             at = match change {
                 Some(there) if next.max(at) >= there => {
                     change = next_change(there, zone);

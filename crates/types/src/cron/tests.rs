@@ -115,7 +115,8 @@ fn a_day_whose_midnight_is_left_out_is_not_passed_over() {
     );
 }
 
-/// St. John's, 2010-11-07: 00:01 is 23:01 of the day before, so that the start of the next day is behind.
+/// St. John's, 2010-11-07: 00:01 is 23:01 of the day before, so that the start of the next day is
+/// behind.
 #[test]
 fn clocks_that_go_back_over_midnight_neither_hold_a_schedule_up_nor_let_a_time_be_passed_over() {
     let st_johns =

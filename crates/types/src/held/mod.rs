@@ -1,8 +1,10 @@
 //! A pod as those hold it who watch ten thousand: what is decided by, and no more.
 //!
-//! In the API's type each kind of probe, of volume and of environment has its place whether it is used or not: a pod of two containers takes
-//! up nearly 20 KiB. Held are its metadata, and of its spec and status what placement, workloads and the ladder ask about. Pods of one template
-//! share their spec, as the one thing in which most differ, the node, stands beside it; where they differ in more, they share the rest.
+//! In the API's type each kind of probe, of volume and of environment has its place whether it is
+//! used or not: a pod of two containers takes up nearly 20 KiB. Held are its metadata, and of its
+//! spec and status what placement, workloads and the ladder ask about. Pods of one template share
+//! their spec, as the one thing in which most differ, the node, stands beside it; where they differ
+//! in more, they share the rest.
 //!
 //! A pod without a controller keeps its spec whole: nobody else could create it again.
 
@@ -33,7 +35,8 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// The same, with the spec of `other` in place of its own where they are alike; else with those parts of it that are.
+    /// The same, with the spec of `other` in place of its own where they are alike; else with those
+    /// parts of it that are.
     pub fn sharing(mut self, other: Option<&Self>) -> Self {
         let others = other.and_then(|other| other.spec.as_ref());
         if let (Some(own), Some(others)) = (&mut self.spec, others)

@@ -1,7 +1,7 @@
 //! What is held of a pod's spec: what placement, workloads and the ladder ask about.
 //!
-//! In the API's type a container takes up 2.3 KiB and a volume 3.2, as each has a place for all that may be said of it. Here each has one for
-//! what is asked.
+//! In the API's type a container takes up 2.3 KiB and a volume 3.2, as each has a place for all
+//! that may be said of it. Here each has one for what is asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::owners::controller_of;
 use crate::revisions::{Mark, mark_of};
 use crate::service_account;
 
-/// The spec of a pod; fields without a comment are those of the API. Which node it is bound to is said beside it, by the pod.
+/// The spec of a pod; fields without a comment are those of the API. Which node it is bound to is
+/// said beside it, by the pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the API reference of PodSpec has them")]
 pub struct PodSpec {
@@ -91,13 +92,14 @@ pub enum VolumeSource {
 pub struct Runs {
     /// All that the spec says of them.
     pub all: u32,
-    /// The same without how much of the node they may use, which is changed of single pods while they run.
+    /// The same without how much of the node they may use, which is changed of single pods while
+    /// they run.
     pub without_resources: u32,
 }
 
 impl PodSpec {
-    /// Every field is named, so that a new one of the API is decided about. All of it is kept of a pod without a controller: nobody else could
-    /// create it again.
+    /// Every field is named, so that a new one of the API is decided about. All of it is kept of a
+    /// pod without a controller: nobody else could create it again.
     pub(super) fn of(spec: &v1::PodSpec, pod: &ObjectMeta) -> Self {
         let v1::PodSpec {
             affinity,

@@ -1,7 +1,7 @@
 //! What is held of a pod's status: what workloads, placement and the ladder ask about.
 //!
-//! In the API's type a container's status takes up 750 bytes, as it has a place for all that may have happened to it. Here it has one for what
-//! did.
+//! In the API's type a container's status takes up 750 bytes, as it has a place for all that may
+//! have happened to it. Here it has one for what did.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{Counter, Gauge, Histogram, Kind, Text};
 
-/// Label sets of one family at most; what comes later counts under [`OTHER`]. Labels may come from outside.
+/// Label sets of one family at most; what comes later counts under [`OTHER`]. Labels may come from
+/// outside.
 pub const LABEL_SETS_MAX: usize = 10_000;
 /// The value of every label of what found no room.
 const OTHER: &str = "other";

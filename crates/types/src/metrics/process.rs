@@ -21,7 +21,8 @@ pub struct ProcessFiles {
 impl ProcessFiles {
     /// What can be read of it; the rest is left out.
     pub fn write(&self, text: &mut Text) {
-        // the name in brackets may hold blanks: count from behind it, where field 3 of proc_pid_stat(5) is the first
+        // the name in brackets may hold blanks: count from behind it, where field 3 of
+        // proc_pid_stat(5) is the first
         let Some((_, rest)) = self.stat.rsplit_once(')') else { return };
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).and_then(|field| field.parse().ok());

@@ -50,7 +50,8 @@ fn classes_follow_requests_and_limits_of_all_containers_or_of_the_pod() {
     }
 }
 
-/// A pod that wants 500m, was granted `granted` and has `in_force`; as its node says with this reason, if any.
+/// A pod that wants 500m, was granted `granted` and has `in_force`; as its node says with this
+/// reason, if any.
 fn resized(granted: &str, in_force: &str, reason: Option<&str>) -> Pod {
     let condition = |reason: &str| PodCondition {
         type_: RESIZE_PENDING.to_owned(),
@@ -112,7 +113,8 @@ fn what_a_pod_has_as_a_whole_replaces_the_sum_for_what_it_names() {
     assert_eq!(pod_usage(&pod), requests);
 }
 
-/// By the definition: each init container together with the sidecars before it, resource by resource.
+/// By the definition: each init container together with the sidecars before it, resource by
+/// resource.
 fn sum_by_definition(spec: &PodSpec) -> Amounts {
     let of = |container: &Container| requests(container.resources.as_ref());
     let mut sidecars = Amounts::default();

@@ -1,4 +1,5 @@
-//! A ladder as annotations of a pod, for the simple cases: no object beside the pod, no selector, no budget of its own.
+//! A ladder as annotations of a pod, for the simple cases: no object beside the pod, no selector,
+//! no budget of its own.
 //!
 //! ```yaml
 //! metadata:
@@ -6,14 +7,16 @@
 //!     rekindle.dev/ladder: "Container:3, Pod:2, Recreate"
 //!     rekindle.dev/ladder-window: 5m
 //! ```
-//! What is read here becomes a [`RestartLadderSpec`], and the same rules hold for both. What breaks them is told with its annotation.
+//! What is read here becomes a [`RestartLadderSpec`], and the same rules hold for both. What breaks
+//! them is told with its annotation.
 
 use std::collections::BTreeMap;
 
 use super::{LadderRung, OnExhausted, Refresh, RestartLadderSpec, Rung};
 use crate::validation::field_error::{FieldError, Problem};
 
-/// Makes a ladder: the rungs, each with its attempts: `Container:3, Pod:2, Recreate`. The others need it.
+/// Makes a ladder: the rungs, each with its attempts: `Container:3, Pod:2, Recreate`. The others
+/// need it.
 pub const LADDER: &str = "rekindle.dev/ladder";
 /// The window: `10m`.
 pub const LADDER_WINDOW: &str = "rekindle.dev/ladder-window";
@@ -42,7 +45,8 @@ pub struct LadderAnnotationError {
 /// The ladder that these annotations make; none when none of them is there.
 ///
 /// # Errors
-/// Everything that cannot be read, or else everything that makes no ladder, each with its annotation.
+/// Everything that cannot be read, or else everything that makes no ladder, each with its
+/// annotation.
 pub fn annotated_ladder(
     annotations: Option<&BTreeMap<String, String>>,
 ) -> Result<Option<RestartLadderSpec>, Vec<LadderAnnotationError>> {
@@ -98,7 +102,8 @@ fn told<'a>(fault: &FieldError, get: &impl Fn(&str) -> Option<&'a str>) -> Ladde
         field if field.contains(".refresh") => LADDER_REFRESH,
         _ => LADDER,
     };
-    // of several rungs in one text, it has to be said which is meant; that a value is invalid is said of the text as a whole
+    // of several rungs in one text, it has to be said which is meant; that a value is invalid is
+    // said of the text as a whole
     let problem = match (fault.field.rsplit('.').next(), &fault.problem) {
         (Some("rung" | "attempts"), Problem::Invalid(value)) => {
             format!("{value}: {}", fault.detail)

@@ -8,8 +8,9 @@ use super::{LADDER_WINDOW_DEFAULT, api_object, schema_rules};
 use crate::Tick;
 use crate::labels::{self, Labels};
 
-/// RestartLadder says, for the pods that its selector matches, which restarts to try one after the other, how often, and
-/// what to do when none helps. A pod that no ladder selects behaves exactly as Kubernetes says.
+/// RestartLadder says, for the pods that its selector matches, which restarts to try one after the
+/// other, how often, and what to do when none helps. A pod that no ladder selects behaves exactly
+/// as Kubernetes says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.RestartLadder", extend("required" = ["spec"]))]
@@ -33,8 +34,8 @@ pub struct RestartLadder {
 api_object!(RestartLadder, "RestartLadder", "RestartLadderList", "restartladders");
 
 impl RestartLadder {
-    /// Whether it selects pods of its namespace that have these labels. With an empty selector it selects nothing, nor while it is being
-    /// deleted.
+    /// Whether it selects pods of its namespace that have these labels. With an empty selector it
+    /// selects nothing, nor while it is being deleted.
     pub fn selects(&self, labels: Option<&Labels>) -> bool {
         self.is_at_work() && labels::matches(&self.spec.selector, labels)
     }
@@ -44,8 +45,9 @@ impl RestartLadder {
         self.metadata.deletion_timestamp.is_none() && !labels::is_empty(&self.spec.selector)
     }
 
-    /// Of those that select a pod the first by this decides for it: the oldest, then the first by name. One that was not stored yet is the
-    /// youngest, and a name that is still to be generated comes last.
+    /// Of those that select a pod the first by this decides for it: the oldest, then the first by
+    /// name. One that was not stored yet is the youngest, and a name that is still to be generated
+    /// comes last.
     pub fn seniority(&self) -> (Tick, bool, &str) {
         let created = self.metadata.creation_timestamp.as_ref();
         let name = self.metadata.name.as_deref().unwrap_or_default();
@@ -58,27 +60,30 @@ impl RestartLadder {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.RestartLadderSpec", extend("required" = ["selector", "rungs"]))]
 pub struct RestartLadderSpec {
-    /// The pods, in the ladder's own namespace. It may not be empty: a ladder never selects everything by mistake. When
-    /// several ladders select a pod, the oldest counts, then the first by name.
-    // One selector is one thing: of two that apply a part of it each, neither would get the pods it meant.
+    /// The pods, in the ladder's own namespace. It may not be empty: a ladder never selects
+    /// everything by mistake. When several ladders select a pod, the oldest counts, then the first
+    /// by name.
+    // One selector is one thing: of two that apply a part of it each, neither would get the pods it
+    // meant.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"), extend("x-kubernetes-validations" = [
         {"rule": schema_rules::SELECTOR_RULE, "message": schema_rules::SELECTOR_MESSAGE, "reason": "FieldValueRequired"}
     ]))]
     pub selector: LabelSelector,
-    /// Attempts count inside this window, and running stably this long clears them. A duration such as 90s, 10m or 1h30m.
-    /// Default 10m.
+    /// Attempts count inside this window, and running stably this long clears them. A duration such
+    /// as 90s, 10m or 1h30m. Default 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = schema_rules::SPAN), length(max = 32), extend("default" = LADDER_WINDOW_DEFAULT), extend("x-kubernetes-validations" = [
         {"rule": schema_rules::SPAN_RULE, "message": schema_rules::SPAN_MESSAGE}
     ]))]
     pub window: Option<String>,
-    /// The rungs from the mildest on: each rung at most once, in the order Container, Containers, Pod, Recreate, Reschedule,
-    /// Rollback.
+    /// The rungs from the mildest on: each rung at most once, in the order Container, Containers,
+    /// Pod, Recreate, Reschedule, Rollback.
     #[serde(default)]
-    // A rung is its own key and not a part of an atomic list: then no server takes it twice, also one that knows no expressions, and what
-    // somebody else applies to one rung (its attempts, say) leaves the others alone. Where two that apply rungs make a list that is out of
-    // order, the rule refuses it.
+    // A rung is its own key and not a part of an atomic list: then no server takes it twice, also
+    // one that knows no expressions, and what somebody else applies to one rung (its attempts, say)
+    // leaves the others alone. Where two that apply rungs make a list that is out of order, the
+    // rule refuses it.
     #[schemars(length(min = 1, max = 6), extend("x-kubernetes-validations" = [
         {"rule": schema_rules::ORDER_RULE, "message": schema_rules::ORDER_MESSAGE}
     ]))]
@@ -86,8 +91,8 @@ pub struct RestartLadderSpec {
     /// How many pods of this ladder may be on a voluntary rung at once, and how often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<LadderBudget>,
-    /// What to do when every rung was tried: Hold leaves the pod to Kubernetes' own backoff, Fail ends it as Failed.
-    /// Default Hold.
+    /// What to do when every rung was tried: Hold leaves the pod to Kubernetes' own backoff, Fail
+    /// ends it as Failed. Default Hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = OnExhausted::default()))]
     pub on_exhausted: Option<OnExhausted>,
@@ -106,8 +111,9 @@ pub struct LadderRung {
     /// What is restarted.
     pub rung: Rung,
     /// How often it is tried inside the window before the next rung's turn; 1..=1000. Default 1.
-    // No default in the schema: what a server fills in inside a list looks like a change to a client that compares the lists, and a file
-    // that leaves it out would be a change each time it is applied.
+    // No default in the schema: what a server fills in inside a list looks like a change to a
+    // client that compares the lists, and a file that leaves it out would be a change each time it
+    // is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub attempts: Option<u32>,
@@ -133,7 +139,8 @@ pub enum Rung {
     Container,
     /// All containers; init containers run again; the sandbox stays (KEP-5532).
     Containers,
-    /// Also the sandbox: network, IPC, UTS and PID namespaces, cgroup, and the contents of emptyDir volumes.
+    /// Also the sandbox: network, IPC, UTS and PID namespaces, cgroup, and the contents of emptyDir
+    /// volumes.
     Pod,
     /// The Pod object itself, through the Eviction API.
     Recreate,
@@ -210,8 +217,8 @@ pub struct RestartLadderStatus {
     /// The generation that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Accepted: the spec can be carried out here, or why not. Overlapped: an older ladder decides for pods that this one selects; absent when
-    /// that has never been so.
+    /// Accepted: the spec can be carried out here, or why not. Overlapped: an older ladder decides
+    /// for pods that this one selects; absent when that has never been so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
 }

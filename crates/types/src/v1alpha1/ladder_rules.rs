@@ -1,5 +1,6 @@
-//! What a ladder must hold to beyond its types. The API refuses one that does not; another API server may know less, and then whoever acts by
-//! the ladder has to say what is wrong with it. So the rules stand here once, for both.
+//! What a ladder must hold to beyond its types. The API refuses one that does not; another API
+//! server may know less, and then whoever acts by the ladder has to say what is wrong with it. So
+//! the rules stand here once, for both.
 
 use super::{LadderBudget, LadderRung, Refresh, RestartLadderSpec, Rung};
 use crate::backoff::ends_within;
@@ -41,7 +42,8 @@ impl RestartLadderSpec {
         errors
     }
 
-    /// Everything wrong with what is tried, and for how long it counts: all that a ladder in annotations has.
+    /// Everything wrong with what is tried, and for how long it counts: all that a ladder in
+    /// annotations has.
     pub fn climb_faults(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
         let window = span_fault(self.window.as_ref(), &field.child("window"));
@@ -50,7 +52,8 @@ impl RestartLadderSpec {
         if self.rungs.is_empty() {
             errors.push(FieldError::required(&rungs_field, "a ladder needs a rung"));
         }
-        // Each fault is told with all of an annotation, which may be long; and more rungs than there are come twice anyway.
+        // Each fault is told with all of an annotation, which may be long; and more rungs than
+        // there are come twice anyway.
         if self.rungs.len() > RUNGS_MAX {
             errors.push(FieldError::too_many(&rungs_field, RUNGS_MAX));
         }
@@ -63,8 +66,9 @@ impl RestartLadderSpec {
 }
 
 impl RestartLadderSpec {
-    /// Why what comes after the rung Container is never reached by a container that crashes at once, and where that is said: the backoff lets
-    /// fewer failures fall into the window than the rung has attempts. It is no fault: one that crashes later would climb even less.
+    /// Why what comes after the rung Container is never reached by a container that crashes at
+    /// once, and where that is said: the backoff lets fewer failures fall into the window than the
+    /// rung has attempts. It is no fault: one that crashes later would climb even less.
     pub fn never_climbs(&self) -> Option<(usize, String)> {
         let written = self.window.as_deref().unwrap_or(LADDER_WINDOW_DEFAULT);
         let window = span::parse(written).ok()?;
@@ -116,7 +120,8 @@ fn rung_faults(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<Fi
     errors
 }
 
-/// Only the rung Pod throws a shared context away; what it refreshes is named once, and is not nothing.
+/// Only the rung Pod throws a shared context away; what it refreshes is named once, and is not
+/// nothing.
 pub fn refresh_faults(rung: Rung, refresh: Option<&[Refresh]>, field: &Path) -> Vec<FieldError> {
     let Some(refresh) = refresh else { return Vec::new() };
     if rung != Rung::Pod {

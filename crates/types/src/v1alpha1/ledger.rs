@@ -1,4 +1,5 @@
-//! RestartLedger: the durable history of one workload identity. A re-created pod, agent or engine goes on from it.
+//! RestartLedger: the durable history of one workload identity. A re-created pod, agent or engine
+//! goes on from it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta, Time};
 use schemars::JsonSchema;
@@ -7,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{RestartOutcome, Rung, api_object};
 use crate::Tick;
 
-/// RestartLedger is written by Rekindle, one per workload identity: a pod's place on the ladder and what was decided, and
-/// why. It is bounded in size and goes with its workload.
+/// RestartLedger is written by Rekindle, one per workload identity: a pod's place on the ladder and
+/// what was decided, and why. It is bounded in size and goes with its workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.RestartLedger")]
@@ -55,9 +56,10 @@ pub struct RestartLedgerStatus {
     /// The UID of the pod that `observed` speaks of.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
-    /// The revision of that pod: its label `controller-revision-hash`; of a pod without a controller, of a ReplicationController or of a ReplicaSet
-    /// without a Deployment a hash of what its containers run. A pod of another one is tried anew. Absent of pods whose controller is of one
-    /// revision itself.
+    /// The revision of that pod: its label `controller-revision-hash`; of a pod without a
+    /// controller, of a ReplicationController or of a ReplicaSet without a Deployment a hash of
+    /// what its containers run. A pod of another one is tried anew. Absent of pods whose controller
+    /// is of one revision itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// The rung the workload is on; absent when nothing failed inside the window.
@@ -69,7 +71,8 @@ pub struct RestartLedgerStatus {
     /// Why, for people: the whole account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The same at a glance, in a line of at most 60 characters: the cause, then what is done or comes next.
+    /// The same at a glance, in a line of at most 60 characters: the cause, then what is done or
+    /// comes next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// When the next attempt is due, when that is known.
@@ -84,22 +87,24 @@ pub struct RestartLedgerStatus {
     /// The failures seen of each container: how far its restartCount was accounted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Vec<ObservedContainer>>,
-    /// The PodRestart that `excusedAttempt` was noted for last: it is noted once, before the restart begins.
+    /// The PodRestart that `excusedAttempt` was noted for last: it is noted once, before the
+    /// restart begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excused_by: Option<String>,
     /// Since when everything has been running without a failure; absent while something is broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stable_since: Option<MicroTime>,
-    /// The PodRestart that was decided and has not been seen in the API yet. It is created under this name until it is seen,
-    /// so that a decision outlives a crash between its two writes.
+    /// The PodRestart that was decided and has not been seen in the API yet. It is created under
+    /// this name until it is seen, so that a decision outlives a crash between its two writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_restart: Option<String>,
-    /// The UID of the pod that is ended as Failed because the ladder was exhausted (`onExhausted: Fail`). A pod that takes the
-    /// ledger over is not: it would be replaced and ended again without a pause.
+    /// The UID of the pod that is ended as Failed because the ladder was exhausted (`onExhausted:
+    /// Fail`). A pod that takes the ledger over is not: it would be replaced and ended again
+    /// without a pause.
     #[serde(default, rename = "failingPodUID", skip_serializing_if = "Option::is_none")]
     pub failing_pod_uid: Option<String>,
-    /// The UID of the RestartLadder that the condition Exhausted speaks of; absent of one in annotations. Another one, also of
-    /// the same name, is tried again.
+    /// The UID of the RestartLadder that the condition Exhausted speaks of; absent of one in
+    /// annotations. Another one, also of the same name, is tried again.
     #[serde(default, rename = "ladderUID", skip_serializing_if = "Option::is_none")]
     pub ladder_uid: Option<String>,
     /// The rung that is due and that a budget, or the trial of another pod, holds back.
@@ -108,11 +113,13 @@ pub struct RestartLedgerStatus {
     /// What the ladder waits for while its phase is Holding; absent once everything runs again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<HoldReason>,
-    /// The highest rung above Container after which a container failed again, since the ledger was cleared last.
+    /// The highest rung above Container after which a container failed again, since the ledger was
+    /// cleared last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_vain: Option<Rung>,
-    /// How long what failed again had been running, in seconds; absent when that is not known, when it was longer than the window, and after a
-    /// first failure. Nothing has recovered before it has run for twice as long.
+    /// How long what failed again had been running, in seconds; absent when that is not known, when
+    /// it was longer than the window, and after a first failure. Nothing has recovered before it
+    /// has run for twice as long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub last_run_seconds: Option<i64>,
@@ -149,7 +156,8 @@ pub enum LedgerPhase {
 pub enum HoldReason {
     /// No restart helps against what was seen.
     Futile,
-    /// Most pods of the revision fail in the same way, and what may be tried on one of them was tried in vain.
+    /// Most pods of the revision fail in the same way, and what may be tried on one of them was
+    /// tried in vain.
     Revision,
     /// Most pods of the revision fail in the same way, and the rung is being tried on another one.
     Trial,
@@ -226,7 +234,8 @@ pub struct RungAttempts {
 pub struct ObservedContainer {
     /// The container.
     pub name: String,
-    /// The attempts (starts) whose end was counted: 1 more than the highest attempt that is known to have ended.
+    /// The attempts (starts) whose end was counted: 1 more than the highest attempt that is known
+    /// to have ended.
     pub ended_attempts: u32,
     /// The attempt (counted from 0, as restartCount) that a PodRestart ends: its end is no failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,7 +263,8 @@ pub struct LedgerDecision {
     /// The PodRestart it created, when it created one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_restart: Option<String>,
-    /// How that PodRestart ended: the ledger remembers it longer than the request is kept. Absent while it is not over.
+    /// How that PodRestart ended: the ledger remembers it longer than the request is kept. Absent
+    /// while it is not over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RestartOutcome>,
 }

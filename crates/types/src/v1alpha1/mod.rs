@@ -1,5 +1,5 @@
-//! The `rekindle.dev/v1alpha1` API: what a user writes ([`RestartLadder`], [`PodRestart`]) and what Rekindle remembers
-//! ([`RestartLedger`]).
+//! The `rekindle.dev/v1alpha1` API: what a user writes ([`RestartLadder`], [`PodRestart`]) and what
+//! Rekindle remembers ([`RestartLedger`]).
 
 mod annotations;
 mod ladder;

@@ -4,8 +4,9 @@ use super::{PodRestartSpec, Rung};
 use crate::pods::{AnyContainer, AnySpec};
 use crate::validation::{FieldError, Path, invalid_each, names};
 
-/// Only the rung Container restarts one container by itself; it is named as containers are. An empty name is none, and not all of them:
-/// whoever left it out by mistake would end what was to go on.
+/// Only the rung Container restarts one container by itself; it is named as containers are. An
+/// empty name is none, and not all of them: whoever left it out by mistake would end what was to go
+/// on.
 pub fn named_container_faults(rung: Rung, name: Option<&String>, field: &Path) -> Vec<FieldError> {
     let Some(name) = name else { return Vec::new() };
     let mut errors = Vec::new();
@@ -16,7 +17,8 @@ pub fn named_container_faults(rung: Rung, name: Option<&String>, field: &Path) -
     errors
 }
 
-/// Why a container of this name cannot be restarted by itself in `pod`; none when it is a container or a sidecar of it.
+/// Why a container of this name cannot be restarted by itself in `pod`; none when it is a container
+/// or a sidecar of it.
 pub fn not_restartable(spec: &impl AnySpec, pod: &str, name: &str) -> Option<String> {
     let inits = spec.init_containers();
     if spec.containers().iter().any(|container| container.name() == name) {

@@ -1,4 +1,5 @@
-//! PodRestart: a request to restart a pod, in place or as a new object, and how it went. Idempotent by its name.
+//! PodRestart: a request to restart a pod, in place or as a new object, and how it went. Idempotent
+//! by its name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
@@ -9,9 +10,9 @@ use crate::{Tick, TickDuration};
 
 use super::{CarriedOutBy, PodRestartStep, Refresh, Rung, api_object, schema_rules};
 
-/// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and so does the ladder. It is
-/// carried out once: Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback by the
-/// operator. Status tells how it went.
+/// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and
+/// so does the ladder. It is carried out once: Container, Containers and Pod by the node that runs
+/// the pod, Recreate, Reschedule and Rollback by the operator. Status tells how it went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestart", extend("required" = ["spec"]))]
@@ -38,8 +39,8 @@ pub struct PodRestart {
 api_object!(PodRestart, "PodRestart", "PodRestartList", "podrestarts");
 
 impl PodRestart {
-    /// The UID of the pod that it is for: the one that it was taken up for, else the one that it names. None while any pod of its name
-    /// may be meant.
+    /// The UID of the pod that it is for: the one that it was taken up for, else the one that it
+    /// names. None while any pod of its name may be meant.
     pub fn pod_uid(&self) -> Option<&str> {
         let status = self.status.as_ref();
         let taken_up = status.and_then(|status| status.pod_uid.as_deref());
@@ -66,10 +67,11 @@ impl PodRestart {
         }
     }
 
-    /// Whether it ended an attempt of this container of its pod: a restart in place that was carried out when the attempt
-    /// finished, and had begun after its start. Times are whole seconds, so an attempt that started within the second in which
-    /// the restart began does not count as ended by it: a failure told too much rather than one lost. All of them are the node's:
-    /// the clock of whoever asks may be another one.
+    /// Whether it ended an attempt of this container of its pod: a restart in place that was
+    /// carried out when the attempt finished, and had begun after its start. Times are whole
+    /// seconds, so an attempt that started within the second in which the restart began does not
+    /// count as ended by it: a failure told too much rather than one lost. All of them are the
+    /// node's: the clock of whoever asks may be another one.
     pub fn has_ended(&self, container: &str, started: Tick, finished: Tick) -> bool {
         let Some(status) = &self.status else { return false };
         let Some(began) = status.started_at.as_ref().map(Tick::from) else { return false };
@@ -103,7 +105,8 @@ pub struct PodRestartSpec {
     #[serde(default)]
     #[schemars(length(min = 1, max = 253), regex(pattern = schema_rules::POD_NAME))]
     pub pod_name: String,
-    /// When given, only the pod with this UID is restarted: a re-created one of the same name is left alone.
+    /// When given, only the pod with this UID is restarted: a re-created one of the same name is
+    /// left alone.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub pod_uid: Option<String>,
@@ -111,8 +114,8 @@ pub struct PodRestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = Rung::Pod))]
     pub rung: Option<Rung>,
-    /// Of a Container restart: the container, or sidecar, that alone is ended and started again; the others are left as they are.
-    /// Absent: all that run, each by itself.
+    /// Of a Container restart: the container, or sidecar, that alone is ended and started again;
+    /// the others are left as they are. Absent: all that run, each by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = schema_rules::CONTAINER_NAME))]
     pub container_name: Option<String>,
@@ -128,10 +131,12 @@ pub struct PodRestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2147483647))]
     pub grace_period_seconds: Option<i64>,
-    /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its creation: it is not begun any more
-    /// then, and what was begun goes on; default: 600 and the pod's grace period. Of Recreate and Reschedule they count from the eviction until the new
-    /// pod is ready, and also end a request that a budget has held back for so long; default: 600 and the pod's grace period, and
-    /// no end while a budget holds it back. A request that fails with a pod without a controller still to be created again goes on trying.
+    /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its
+    /// creation: it is not begun any more then, and what was begun goes on; default: 600 and the
+    /// pod's grace period. Of Recreate and Reschedule they count from the eviction until the new
+    /// pod is ready, and also end a request that a budget has held back for so long; default: 600
+    /// and the pod's grace period, and no end while a budget holds it back. A request that fails
+    /// with a pod without a controller still to be created again goes on trying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2147483647))]
     pub deadline_seconds: Option<i64>,
@@ -145,8 +150,8 @@ pub struct PodRestartSpec {
         {"rule": schema_rules::SPAN_RULE, "message": schema_rules::SPAN_MESSAGE}
     ]))]
     pub avoid_node_for: Option<String>,
-    /// The ladder that asks; absent for a person's request. A ladder's request to replace a pod is withdrawn when the pod is well
-    /// again before it was evicted.
+    /// The ladder that asks; absent for a person's request. A ladder's request to replace a pod is
+    /// withdrawn when the pod is well again before it was evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder_name: Option<String>,
 }
@@ -158,8 +163,9 @@ impl PodRestartSpec {
     }
 }
 
-/// A request that says nothing else is given up after this long: a restart in place, from its creation on and the pod's grace period aside;
-/// a replacement, from the eviction on; a rollback, from its beginning on. It takes no room in any budget from then on.
+/// A request that says nothing else is given up after this long: a restart in place, from its
+/// creation on and the pod's grace period aside; a replacement, from the eviction on; a rollback,
+/// from its beginning on. It takes no room in any budget from then on.
 pub const RESTART_GIVEN_UP_AFTER: TickDuration = TickDuration::from_secs(600);
 
 /// How a restart went.
@@ -172,17 +178,20 @@ pub struct PodRestartStatus {
     /// Where it is. Absent while nobody has taken it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodRestartPhase>,
-    /// The UID of the pod that it was taken up for. Never changed: a later pod of the same name is left alone.
+    /// The UID of the pod that it was taken up for. Never changed: a later pod of the same name is
+    /// left alone.
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub pod_uid: Option<String>,
     /// What happened, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When the node began to stop containers, or the pod's eviction was asked for. Absent while a budget holds it back.
+    /// When the node began to stop containers, or the pod's eviction was asked for. Absent while a
+    /// budget holds it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When every container that had to be was running again, or the new pod was ready, or it was given up.
+    /// When every container that had to be was running again, or the new pod was ready, or it was
+    /// given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
     /// Finished and Succeeded, to be waited for.
@@ -214,7 +223,8 @@ pub struct RollbackStatus {
     pub to_revision: i64,
 }
 
-/// How far the replacement of a pod is, and what is needed to finish it whatever dies meanwhile. Written before the eviction.
+/// How far the replacement of a pod is, and what is needed to finish it whatever dies meanwhile.
+/// Written before the eviction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodReplacement")]
@@ -237,8 +247,8 @@ pub struct PodReplacement {
     pub pod_uid: String,
     /// The node it was on.
     pub node_name: String,
-    /// The workload that makes the new pod: the UID of the pod's controller, or of that one's controller. Absent for a pod without
-    /// one, which is created again from `pod`.
+    /// The workload that makes the new pod: the UID of the pod's controller, or of that one's
+    /// controller. Absent for a pod without one, which is created again from `pod`.
     #[serde(default, rename = "workloadUID", skip_serializing_if = "Option::is_none")]
     pub workload_uid: Option<String>,
     /// The workload's kind. Absent when it is not one whose pods these controllers know.
@@ -250,8 +260,8 @@ pub struct PodReplacement {
     /// Until when new pods of the workload keep away from the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid_node_until: Option<Time>,
-    /// The pod as it is created again: its name, labels, annotations and spec. Dropped when the new pod is there;
-    /// until then the finalizer `rekindle.dev/kept-pod` keeps the request.
+    /// The pod as it is created again: its name, labels, annotations and spec. Dropped when the new
+    /// pod is there; until then the finalizer `rekindle.dev/kept-pod` keeps the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<RawExtension>,
     /// The new pod's name.
@@ -310,12 +320,13 @@ pub enum ReplacementHold {
     NoOtherNode,
     /// The API would not take the pod again, which nobody but this request creates.
     PodNotTaken,
-    /// It could go on, and there is no room in the budget of the ladder that asked, or in the limits over all ladders.
+    /// It could go on, and there is no room in the budget of the ladder that asked, or in the
+    /// limits over all ladders.
     LadderLimits,
 }
 
-/// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it cannot be done;
-/// Withdrawn when the ladder that asked does not need it any more.
+/// Where a restart is: absent (pending) → Running → Succeeded or Failed; Refused at once when it
+/// cannot be done; Withdrawn when the ladder that asked does not need it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestartPhase")]
 pub enum PodRestartPhase {
@@ -325,10 +336,11 @@ pub enum PodRestartPhase {
     Succeeded,
     /// It was not finished: the pod was deleted, its node lost, or the deadline passed meanwhile.
     Failed,
-    /// It cannot be done; the message says why (no such pod, another UID, terminating, a static pod, …).
+    /// It cannot be done; the message says why (no such pod, another UID, terminating, a static
+    /// pod, …).
     Refused,
-    /// Nothing was done to the pod, and the ladder that asked does not wait for it any more: the pod was well again, or its node did not
-    /// answer. Not an attempt.
+    /// Nothing was done to the pod, and the ladder that asked does not wait for it any more: the
+    /// pod was well again, or its node did not answer. Not an attempt.
     Withdrawn,
 }
 
@@ -349,7 +361,8 @@ impl PodRestartPhase {
 mod tests {
     use super::*;
 
-    /// A container of its pod that started at 10 s and ended then, and a restart that began at 100 s.
+    /// A container of its pod that started at 10 s and ended then, and a restart that began at 100
+    /// s.
     fn ends(phase: &str, finished_at: Option<&str>, at: u64) -> bool {
         let status = serde_json::json!({
             "phase": phase, "startedAt": "1970-01-01T00:01:40Z", "finishedAt": finished_at,

@@ -1,4 +1,5 @@
-//! How a PodRestart ended, as the ledger of the ladder that asked for it remembers: the request itself is removed some minutes later.
+//! How a PodRestart ended, as the ledger of the ladder that asked for it remembers: the request
+//! itself is removed some minutes later.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;

@@ -24,7 +24,8 @@ pub struct PodRestartStep {
     pub phase: PodRestartPhase,
     /// What was done or what held it back, for people.
     pub message: String,
-    /// How often it was taken: a request that a budget holds back is tried again and again. At least 1.
+    /// How often it was taken: a request that a budget holds back is tried again and again. At
+    /// least 1.
     #[schemars(range(min = 1))]
     pub count: i32,
     /// When it began for the last time; absent when that is `at`.
@@ -33,8 +34,9 @@ pub struct PodRestartStep {
 }
 
 impl PodRestartStatus {
-    /// The restart goes on, or ends: phase and message become these, and a step is added. Nothing is added when that is the step
-    /// it is at already; a step that alternates with the one it is at (tried and held back in turn) is counted.
+    /// The restart goes on, or ends: phase and message become these, and a step is added. Nothing
+    /// is added when that is the step it is at already; a step that alternates with the one it is
+    /// at (tried and held back in turn) is counted.
     pub fn go_on(&mut self, phase: PodRestartPhase, mut message: String, at: MicroTime) {
         message.truncate(message.floor_char_boundary(RESTART_MESSAGE_BYTES_MAX));
         let place = self.steps.iter().rposition(|s| s.phase == phase && s.message == message);

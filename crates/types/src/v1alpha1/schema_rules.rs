@@ -1,5 +1,6 @@
-//! The rules of [`super::ladder_rules`] in the words of a schema: patterns, and expressions of CEL (`x-kubernetes-validations`) for a cluster
-//! whose API server is another one. What cannot be said so, the syntax of labels, is in the ladder's condition Accepted.
+//! The rules of [`super::ladder_rules`] in the words of a schema: patterns, and expressions of CEL
+//! (`x-kubernetes-validations`) for a cluster whose API server is another one. What cannot be said
+//! so, the syntax of labels, is in the ladder's condition Accepted.
 
 /// A name as pods have them: RFC 1123 subdomain. Its length is limited beside it.
 pub(super) const POD_NAME: &str =
@@ -10,8 +11,9 @@ pub(super) const CONTAINER_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// What looks like a span of time.
 pub(super) const SPAN: &str = r"^([0-9]+(h|m|s|ms))+$";
-/// How long a span may be. What does not look like one is left to the pattern. CEL counts in nanoseconds and fails beyond 292 years, so no
-/// part may have more digits than thirty days have in its unit.
+/// How long a span may be. What does not look like one is left to the pattern. CEL counts in
+/// nanoseconds and fails beyond 292 years, so no part may have more digits than thirty days have in
+/// its unit.
 pub(super) const SPAN_RULE: &str = "!self.matches('^([0-9]+(h|m|s|ms))+$') || \
     (self.matches('^(0*([0-9]{1,3}h|[0-9]{1,5}m|[0-9]{1,7}s|[0-9]{1,10}ms))+$') \
     && duration(self) > duration('0s') && duration(self) <= duration('720h'))";
@@ -24,8 +26,8 @@ pub(super) const SELECTOR_RULE: &str = "(has(self.matchLabels) && size(self.matc
 /// What it says.
 pub(super) const SELECTOR_MESSAGE: &str = "a ladder must say which pods it is for";
 
-/// The order of the rungs. They are at most six and none stands twice, so that each has to be compared with the next; all pairs would be
-/// beyond what a server lets an expression cost.
+/// The order of the rungs. They are at most six and none stands twice, so that each has to be
+/// compared with the next; all pairs would be beyond what a server lets an expression cost.
 pub(super) const ORDER_RULE: &str = "[0, 1, 2, 3, 4].all(i, i + 1 >= size(self) || \
     {'Container': 0, 'Containers': 1, 'Pod': 2, 'Recreate': 3, 'Reschedule': 4, 'Rollback': 5}[self[i].rung] <= \
     {'Container': 0, 'Containers': 1, 'Pod': 2, 'Recreate': 3, 'Reschedule': 4, 'Rollback': 5}[self[i + 1].rung])";

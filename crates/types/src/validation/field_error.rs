@@ -16,7 +16,8 @@ pub struct FieldError {
 /// The kinds of mistakes; each has its reason in `Status.details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
-    /// The value is not acceptable. Carries the value as shown to the user; empty where it is not shown.
+    /// The value is not acceptable. Carries the value as shown to the user; empty where it is not
+    /// shown.
     Invalid(String),
     /// A value must be given.
     Required,

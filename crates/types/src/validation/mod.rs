@@ -1,5 +1,6 @@
-//! Field rules that several kinds share: names, labels, selectors, numbers. Whoever reads an object can say by them what is wrong with it,
-//! be it the API or, on a cluster whose API checks less, who acts on it. Wording is upstream's, so that people and tools recognise it.
+//! Field rules that several kinds share: names, labels, selectors, numbers. Whoever reads an object
+//! can say by them what is wrong with it, be it the API or, on a cluster whose API checks less, who
+//! acts on it. Wording is upstream's, so that people and tools recognise it.
 
 pub mod field_error;
 pub mod labels;
@@ -11,8 +12,8 @@ pub mod selector;
 pub use field_error::FieldError;
 pub use path::Path;
 
-/// After so many mistakes the rest of a long list is not looked at. Each takes more memory than the entry that
-/// it is about.
+/// After so many mistakes the rest of a long list is not looked at. Each takes more memory than the
+/// entry that it is about.
 pub const MISTAKES_MAX: usize = 1_000;
 
 /// One `Invalid value` error for each message of a name rule.

@@ -1,5 +1,5 @@
-//! How names must look. Each rule answers with messages, none when the name is fine. Wording: apimachinery's
-//! `util/validation` and `api/validate/content`.
+//! How names must look. Each rule answers with messages, none when the name is fine. Wording:
+//! apimachinery's `util/validation` and `api/validate/content`.
 
 const LABEL_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const LABEL_WITH_UNDERSCORE_REGEX: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
@@ -45,7 +45,8 @@ pub fn dns_subdomain(name: &str) -> Vec<String> {
     messages
 }
 
-/// RFC 1123 subdomain whose labels may have underscores, at their begin too, as SRV records have them: search domains.
+/// RFC 1123 subdomain whose labels may have underscores, at their begin too, as SRV records have
+/// them: search domains.
 pub fn dns_subdomain_with_underscore(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if name.len() > 253 {

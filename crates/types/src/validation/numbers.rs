@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::{FieldError, Path};
 
-/// The highest user or group id (upstream: `IsValidUserID`). The highest u32 would leave a process the id that it has: root's.
+/// The highest user or group id (upstream: `IsValidUserID`). The highest u32 would leave a process
+/// the id that it has: root's.
 pub const ID_MAX: i64 = i32::MAX as i64;
 
 /// Inside a range, both ends included.

@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 use super::{FieldError, Path, invalid_each, items, labels, names};
 
-/// The expressions of one selector, and the values in all of them. Each is looked at for each object that may be selected,
-/// again and again. Upstream has no such limit.
+/// The expressions of one selector, and the values in all of them. Each is looked at for each
+/// object that may be selected, again and again. Upstream has no such limit.
 pub const TERMS_MAX: usize = 1_000;
 
 /// Checks the keys, values and operators of a selector, and how many there are.

@@ -19,8 +19,8 @@ const API_VERSIONS: [&str; 3] = [
 ];
 const KIND: &str = "PodSecurityConfiguration";
 
-/// Defaults and exemptions of Pod Security admission for the whole cluster. Without one, nothing is asked of pods where their
-/// namespace asks for nothing, and nothing is exempt.
+/// Defaults and exemptions of Pod Security admission for the whole cluster. Without one, nothing is
+/// asked of pods where their namespace asks for nothing, and nothing is exempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSecurityConfiguration {
     /// The policy of a namespace without labels.
@@ -99,7 +99,8 @@ impl PodSecurityConfiguration {
     /// Reads one.
     ///
     /// # Errors
-    /// When it is of another kind, has fields that are not known, or values that are not allowed: all of these at once.
+    /// When it is of another kind, has fields that are not known, or values that are not allowed:
+    /// all of these at once.
     pub fn from_value(value: Value) -> Result<Self, PodSecurityConfigurationError> {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));

@@ -1,5 +1,5 @@
-//! The pods of a namespace that begins to enforce more. They run on; the writer of the label is warned of those that would be refused
-//! now.
+//! The pods of a namespace that begins to enforce more. They run on; the writer of the label is
+//! warned of those that would be refused now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use crate::validation::text;
 
 /// Pods that are checked at most, as upstream.
 const PODS_MAX: usize = 3000;
-/// Bytes of pods that are checked at most, so that the request stays short. Upstream limits the time to one second instead.
+/// Bytes of pods that are checked at most, so that the request stays short. Upstream limits the
+/// time to one second instead.
 const BYTES_MAX: usize = 16 << 20;
 
 /// The pods that have the same violations.

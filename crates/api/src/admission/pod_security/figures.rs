@@ -1,4 +1,5 @@
-//! The counters of Pod Security admission, under upstream's names. There is no audit log, so mode `audit` only counts here.
+//! The counters of Pod Security admission, under upstream's names. There is no audit log, so mode
+//! `audit` only counts here.
 
 use rekindle_types::metrics::{Counter, Family, Text};
 
@@ -105,7 +106,8 @@ mod tests {
     use super::super::policy::PolicyLevel;
     use super::*;
 
-    /// Upstream: `RecordEvaluation`. Labels come from users and must not make an unbounded number of series.
+    /// Upstream: `RecordEvaluation`. Labels come from users and must not make an unbounded number
+    /// of series.
     #[test]
     fn what_audit_finds_is_counted_by_versions_that_there_are() {
         let figures = PodSecurityFigures::default();

@@ -1,4 +1,5 @@
-//! Pod Security admission: the labels `pod-security.kubernetes.io/…` of a namespace limit what its pods may ask for.
+//! Pod Security admission: the labels `pod-security.kubernetes.io/…` of a namespace limit what its
+//! pods may ask for.
 //!
 //! ```text
 //!   labels of the namespace ── policy ──┐
@@ -7,7 +8,9 @@
 //!   pod, or the template of a workload ─┤── warn     warns of both
 //!     controls, each with versions      └── audit    counts both in /metrics
 //! ```
-//! Namespaces are checked, too: wrong labels are refused, and a namespace that begins to enforce more warns of the pods in it. Source: KEP-2579 and upstream's `pod-security-admission/admission`.
+//! Namespaces are checked, too: wrong labels are refused, and a namespace that begins to enforce
+//! more warns of the pods in it. Source: KEP-2579 and upstream's
+//! `pod-security-admission/admission`.
 
 mod configuration;
 mod controls;
@@ -148,7 +151,8 @@ impl<'a> PodSecurityReview<'a> {
         }
     }
 
-    /// The template of a workload: never refused, so that a workload from before a label can still be scaled and deleted.
+    /// The template of a workload: never refused, so that a workload from before a label can still
+    /// be scaled and deleted.
     fn template(&self, object: &dyn AnyObject) -> Result<Vec<String>, ApiError> {
         let Some(template) = subject::template(object) else { return Ok(Vec::new()) };
         let Some(spec) = &template.spec else { return Ok(Vec::new()) };
@@ -183,7 +187,8 @@ impl<'a> PodSecurityReview<'a> {
         Ok(self.ignored(namespace, &policy).into_iter().collect())
     }
 
-    /// Checks a changed namespace. Labels that were as wrong before are let through. Warns of pods that violate what is newly enforced.
+    /// Checks a changed namespace. Labels that were as wrong before are let through. Warns of pods
+    /// that violate what is newly enforced.
     fn changed_namespace(&self, new: &Namespace, old: &Namespace) -> Result<Vec<String>, ApiError> {
         let ((policy, errors), (before, errors_before)) =
             (self.policy_of(new), self.policy_of(old));

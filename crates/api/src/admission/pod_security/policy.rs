@@ -181,11 +181,12 @@ impl NamespacePolicy {
         }
     }
 
-    /// Reads the labels of a namespace, and returns the errors in them. `defaults` fill what the labels leave out. An invalid level enforces
-    /// `restricted`, and turns off warnings and audit; an invalid version is the latest.
+    /// Reads the labels of a namespace, and returns the errors in them. `defaults` fill what the
+    /// labels leave out. An invalid level enforces `restricted`, and turns off warnings and audit;
+    /// an invalid version is the latest.
     ///
-    /// A namespace without a label for warnings warns of what it enforces: the pods of a workload are refused later, when the user
-    /// does not see it.
+    /// A namespace without a label for warnings warns of what it enforces: the pods of a workload
+    /// are refused later, when the user does not see it.
     pub(crate) fn from_labels(
         labels: Option<&BTreeMap<String, String>>,
         defaults: &Self,

@@ -44,7 +44,8 @@ pub(super) fn template(object: &dyn AnyObject) -> Option<&PodTemplateSpec> {
     }
 }
 
-/// Whether a change of a pod may bring a violation. Only images and ephemeral containers can change.
+/// Whether a change of a pod may bring a violation. Only images and ephemeral containers can
+/// change.
 pub(super) fn is_significant(new: &PodSpec, old: &PodSpec) -> bool {
     type Named<'a> = Vec<(&'a str, Option<&'a str>)>;
     fn named(spec: &PodSpec) -> [Named<'_>; 3] {

@@ -1,8 +1,9 @@
-//! Whether somebody who holds some rules may hand out others: nobody gives away more than they have. Source: upstream's
-//! `component-helpers/auth/rbac/validation`.
+//! Whether somebody who holds some rules may hand out others: nobody gives away more than they
+//! have. Source: upstream's `component-helpers/auth/rbac/validation`.
 //!
-//! A rule means each of its verbs for each of its resources, groups and names: a product that upstream writes out. Here no more of
-//! it is looked at than [`CHECKS_MAX`] allows, and nothing of it when one held rule covers all of the wanted one.
+//! A rule means each of its verbs for each of its resources, groups and names: a product that
+//! upstream writes out. Here no more of it is looked at than [`CHECKS_MAX`] allows, and nothing of
+//! it when one held rule covers all of the wanted one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +62,8 @@ impl Checks {
     }
 }
 
-/// A rule as upstream's messages show it: `{APIGroups:["apps"], Resources:["deployments"], Verbs:["get" "list"]}`.
+/// A rule as upstream's messages show it: `{APIGroups:["apps"], Resources:["deployments"],
+/// Verbs:["get" "list"]}`.
 pub fn describe(rule: &PolicyRule) -> String {
     let list = |name: &str, list: &[String]| {
         let quoted: Vec<String> = list.iter().map(|entry| format!("{entry:?}")).collect();
@@ -211,7 +213,8 @@ impl<'a> HeldRule<'a> {
             }
     }
 
-    /// Whether it covers the whole product. A star at the end of a path is compared single by single only.
+    /// Whether it covers the whole product. A star at the end of a path is compared single by
+    /// single only.
     fn covers_all(&self, wanted: &WantedRule<'_>) -> bool {
         let names_fit = self.names.is_empty()
             || (!wanted.names.is_empty()

@@ -1,6 +1,7 @@
-//! The roles and bindings that every cluster has and its users expect, as upstream's `bootstrappolicy` for what this API
-//! serves, with what our own kinds need. Those of components that do not exist here (the scheduler, kube-proxy, controllers)
-//! are left out: our own are in `system:masters`, except agents of further nodes, which are in `system:nodes`.
+//! The roles and bindings that every cluster has and its users expect, as upstream's
+//! `bootstrappolicy` for what this API serves, with what our own kinds need. Those of components
+//! that do not exist here (the scheduler, kube-proxy, controllers) are left out: our own are in
+//! `system:masters`, except agents of further nodes, which are in `system:nodes`.
 
 use std::collections::BTreeMap;
 

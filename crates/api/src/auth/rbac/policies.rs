@@ -155,7 +155,8 @@ impl Policies {
             .find(|grant| grant.rules.iter().any(|rule| rule::allows(rule, what)))
     }
 
-    /// Everything that the user was given, in the cluster and (unless that is empty) in a namespace.
+    /// Everything that the user was given, in the cluster and (unless that is empty) in a
+    /// namespace.
     pub fn grants<'a>(
         &'a self,
         user: &'a UserInfo,
@@ -176,7 +177,8 @@ impl Policies {
         })
     }
 
-    /// The rules of a role as a binding in this namespace (empty: of the cluster) means it; none when there is no such role.
+    /// The rules of a role as a binding in this namespace (empty: of the cluster) means it; none
+    /// when there is no such role.
     pub fn rules_of(&self, role: &RoleRef, namespace: &str) -> Option<&[PolicyRule]> {
         let rules = match role.kind.as_str() {
             "ClusterRole" => self.cluster_roles.get(&role.name),

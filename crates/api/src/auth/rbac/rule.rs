@@ -39,7 +39,8 @@ fn has_resource(list: &[String], resource: &str, subresource: &str) -> bool {
     })
 }
 
-/// No names are all names. A request without a name (list, create) is for no name in particular, and no list has that.
+/// No names are all names. A request without a name (list, create) is for no name in particular,
+/// and no list has that.
 fn has_name(list: &[String], name: &str) -> bool {
     list.is_empty() || list.iter().any(|known| known == name)
 }

@@ -1,4 +1,5 @@
-//! What a token says. The names are upstream's (`pkg/serviceaccount/claims.go`), so that others can read our tokens.
+//! What a token says. The names are upstream's (`pkg/serviceaccount/claims.go`), so that others can
+//! read our tokens.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Tokens of service accounts: JSON Web Tokens of one form, signed with one algorithm (ES256) and one key. What is not exactly
-//! of that form is no token: the header is compared, never obeyed.
+//! Tokens of service accounts: JSON Web Tokens of one form, signed with one algorithm (ES256) and
+//! one key. What is not exactly of that form is no token: the header is compared, never obeyed.
 
 mod claims;
 mod jws;

@@ -11,7 +11,8 @@ const TABLE: &str = include_str!("fields.txt");
 pub(super) struct Field {
     /// Its name in JSON.
     pub(super) name: &'static str,
-    /// The type of its value: `string`, `int`, …, a special message, or a message of the table (its name has dots).
+    /// The type of its value: `string`, `int`, …, a special message, or a message of the table (its
+    /// name has dots).
     pub(super) type_: &'static str,
     pub(super) kind: Kind,
     pub(super) zero: Zero,

@@ -1,8 +1,10 @@
-//! Kubernetes' protobuf bodies: what typed Go clients (kubectl create, Helm, controllers) send for the built-in kinds.
+//! Kubernetes' protobuf bodies: what typed Go clients (kubectl create, Helm, controllers) send for
+//! the built-in kinds.
 //!
-//! A body is `k8s\0` and an envelope that names apiVersion and kind. It becomes the same tree as JSON would, by a table of
-//! field numbers; everything after that is one path for all formats. A field that the table does not have is refused by
-//! number, never dropped. Answers are always JSON, which such clients accept too.
+//! A body is `k8s\0` and an envelope that names apiVersion and kind. It becomes the same tree as
+//! JSON would, by a table of field numbers; everything after that is one path for all formats. A
+//! field that the table does not have is refused by number, never dropped. Answers are always JSON,
+//! which such clients accept too.
 
 mod fields;
 mod wire;

@@ -146,8 +146,9 @@ fn what_cannot_be_read_says_so() {
 
 #[test]
 fn recursion_is_bounded() {
-    // JSONSchema-like recursion does not exist in these kinds; lists of nested affinity terms do not recurse either. What
-    // nests is refused by the table long before the bound, so broken nesting ends in an error.
+    // JSONSchema-like recursion does not exist in these kinds; lists of nested affinity terms do
+    // not recurse either. What nests is refused by the table long before the bound, so broken
+    // nesting ends in an error.
     let mut message = w();
     for _ in 0..1000 {
         message = w().message(2, message);

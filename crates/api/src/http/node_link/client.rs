@@ -22,7 +22,8 @@ use crate::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnNode};
 use crate::outcome::Answer;
 use crate::resource_metrics::NodeFigures;
 
-/// How long a node may take to begin its answer. One that is stopped takes connections and never answers.
+/// How long a node may take to begin its answer. One that is stopped takes connections and never
+/// answers.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// A node agent in another process. Cheap to clone; nothing is connected before something is asked.

@@ -1,5 +1,5 @@
-//! The line between the API server and a node agent in another process: a unix socket that only its owner can open, and one
-//! connection for each question.
+//! The line between the API server and a node agent in another process: a unix socket that only its
+//! owner can open, and one connection for each question.
 //!
 //! ```text
 //!   API server                                      node agent
@@ -10,9 +10,9 @@
 //!            ◄──────── bytes as they are ─────────►            a connection to a pod's port
 //! ```
 //!
-//! Both ends have the same face: [`NodeLogs`](super::NodeLogs), [`NodeStreams`](super::NodeStreams) and [`Nodes`](super::Nodes),
-//! so that who asks does not know how far away a node is. Closing the connection ends what was asked for: a command is killed, as
-//! with a node that is near.
+//! Both ends have the same face: [`NodeLogs`](super::NodeLogs), [`NodeStreams`](super::NodeStreams)
+//! and [`Nodes`](super::Nodes), so that who asks does not know how far away a node is. Closing the
+//! connection ends what was asked for: a command is killed, as with a node that is near.
 
 mod client;
 mod frame;

@@ -1,4 +1,5 @@
-//! A command's files over the line: remotecommand v5, as between kubectl and the API server, without the handshake of HTTP.
+//! A command's files over the line: remotecommand v5, as between kubectl and the API server,
+//! without the handshake of HTTP.
 
 use futures::stream::{SplitSink, SplitStream};
 use futures::{FutureExt, SinkExt, StreamExt};
@@ -18,7 +19,8 @@ use crate::http::streams::{self, Session, StreamError};
 
 type Line = WebSocketStream<UnixStream>;
 
-/// The node's end: carries the session's files until its process has ended, or the other end is closed.
+/// The node's end: carries the session's files until its process has ended, or the other end is
+/// closed.
 pub(super) async fn serve(stream: UnixStream, session: Session) {
     let socket = Line::from_raw_socket(stream, Role::Server, Some(streams::limits())).await;
     streams::converse(socket, session).await;

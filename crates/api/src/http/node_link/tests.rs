@@ -1,4 +1,5 @@
-//! The line with both ends in one process: what is asked of the far node is what the near one would have answered.
+//! The line with both ends in one process: what is asked of the far node is what the near one would
+//! have answered.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use crate::node_query::{AttachQuery, ExecQuery, Files, LogQuery, NodeGet, PodOnN
 use crate::outcome::Answer;
 use crate::resource_metrics::{Figures, NodeFigures};
 
-/// A node of which everything is known. `cat` gives its input back, `fail` ends with 3, `hang` never ends.
+/// A node of which everything is known. `cat` gives its input back, `fail` ends with 3, `hang`
+/// never ends.
 #[derive(Clone, Default)]
 struct Fake {
     /// Told when a session that has not ended is dropped.

@@ -1,4 +1,5 @@
-//! What clients that do not say who they are can take of a server: over streams in memory, in virtual time.
+//! What clients that do not say who they are can take of a server: over streams in memory, in
+//! virtual time.
 
 use std::net::IpAddr;
 
@@ -188,7 +189,8 @@ async fn when_all_places_are_taken_the_oldest_unknown_goes_and_users_stay() {
     assert_eq!(world.table.len(), 3);
 }
 
-/// What HTTP/2 lets a client send of bodies before anybody has read its requests: 64 KiB of a connection without a certificate.
+/// What HTTP/2 lets a client send of bodies before anybody has read its requests: 64 KiB of a
+/// connection without a certificate.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_client_has_the_smallest_windows_of_http2() {
     const SETTINGS: u8 = 4;

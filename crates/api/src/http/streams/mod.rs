@@ -1,4 +1,5 @@
-//! `pods/exec`, `pods/attach` and `pods/portforward`: the connection becomes a websocket, and the node has the other end.
+//! `pods/exec`, `pods/attach` and `pods/portforward`: the connection becomes a websocket, and the
+//! node has the other end.
 //!
 //! ```text
 //! core: who may, which pod ─▶ negotiate: which protocol ─▶ 101 ─▶ remote_command (v5, v4, v1) ─▶ NodeStreams
@@ -118,7 +119,8 @@ async fn websocket(upgraded: Upgraded) -> Socket {
     WebSocketStream::from_raw_socket(socket, Role::Server, Some(limits())).await
 }
 
-/// Carries a session's files over the line to the API server, until its process has ended or the line is closed.
+/// Carries a session's files over the line to the API server, until its process has ended or the
+/// line is closed.
 pub(in crate::http) async fn converse<S: Line>(socket: Socket<S>, session: Session) {
     remote_command::run(socket, Protocol::V5, std::future::ready(Ok(session))).await;
 }

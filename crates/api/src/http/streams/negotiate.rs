@@ -1,4 +1,5 @@
-//! Which protocol a client and we have in common. Until that is settled, no node hears of the request.
+//! Which protocol a client and we have in common. Until that is settled, no node hears of the
+//! request.
 
 use http::header::{
     CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
@@ -67,7 +68,8 @@ pub(super) fn agree(
     if key.is_empty() {
         return Err(ApiError::bad_request("Sec-WebSocket-Key is missing"));
     }
-    // Without a name clients get what the kubelet has under the empty one (`createWebSocketStreams`).
+    // Without a name clients get what the kubelet has under the empty one
+    // (`createWebSocketStreams`).
     let (known, unnamed): (&[(&str, Protocol)], Protocol) = match query {
         StreamQuery::Exec(_) | StreamQuery::Attach(_) => (&REMOTE_COMMAND, Protocol::PreV4),
         StreamQuery::PortForward(_) => (&PORT_FORWARD, Protocol::V4),

@@ -11,7 +11,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{Line, Socket};
 
-/// While a pod does not read what a client has sent, nothing more is read from the client either, and so nobody sees it go.
+/// While a pod does not read what a client has sent, nothing more is read from the client either,
+/// and so nobody sees it go.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Sends until nobody has anything to say any more, or the client is gone.

@@ -1,5 +1,6 @@
-//! Port forwarding as client libraries do it: for port `i` of the request, channel `2 i` carries data and `2 i + 1` errors.
-//! Each begins with the port's number (two bytes, little endian). One connection for each port.
+//! Port forwarding as client libraries do it: for port `i` of the request, channel `2 i` carries
+//! data and `2 i + 1` errors. Each begins with the port's number (two bytes, little endian). One
+//! connection for each port.
 
 use std::sync::Arc;
 

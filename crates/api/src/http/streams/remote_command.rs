@@ -1,4 +1,5 @@
-//! exec and attach over a websocket: each message is a channel's number and what goes over it (remotecommand v4 and v5).
+//! exec and attach over a websocket: each message is a channel's number and what goes over it
+//! (remotecommand v4 and v5).
 
 use std::future::Future;
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub(in crate::http) const CLOSE: u8 = 255;
 /// Messages on their way to a client that reads slowly; then the process has to wait.
 const UNSENT_MAX: usize = 8;
 
-/// A process that ended may leave others behind that hold its output open; what is already written is there at once.
+/// A process that ended may leave others behind that hold its output open; what is already written
+/// is there at once.
 const AFTER_END: Duration = Duration::from_millis(100);
 
 /// Finds out that a client is gone although nothing is written.
@@ -131,7 +133,8 @@ enum Process {
     Ended,
 }
 
-/// Sends what a process writes; `None` when the client is gone. When the process has ended, only what is there already.
+/// Sends what a process writes; `None` when the client is gone. When the process has ended, only
+/// what is there already.
 async fn pump(
     reader: Option<Reader>,
     channel: u8,

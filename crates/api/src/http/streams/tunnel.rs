@@ -28,7 +28,8 @@ const STREAMS_MAX: usize = 1024;
 /// Frames on their way to the client.
 const UNSENT_MAX: usize = 16;
 
-/// Pieces on their way to a pod's port. SPDY has no flow control here: when one port does not read, all wait.
+/// Pieces on their way to a pod's port. SPDY has no flow control here: when one port does not read,
+/// all wait.
 const UNWRITTEN_MAX: usize = 2;
 
 /// Serves one client until it goes.
@@ -52,7 +53,8 @@ pub(super) async fn run<S: Line>(socket: Socket<S>, pod: PodOnNode, node: Arc<dy
         }
     };
     tokio::select! {
-        // The client is gone. A connection whose pod does not read would hold up the reading for ever.
+        // The client is gone. A connection whose pod does not read would hold up the reading for
+        // ever.
         () = &mut write => {}
         () = read => {
             let _ = timeout(CLOSING, write).await;

@@ -1,4 +1,5 @@
-//! What makes a CronJob valid, in upstream's words (`pkg/apis/batch/validation`). Defaults have been filled before.
+//! What makes a CronJob valid, in upstream's words (`pkg/apis/batch/validation`). Defaults have
+//! been filled before.
 
 use k8s_openapi::api::batch::v1::{CronJobSpec, JobSpec};
 use rekindle_types::cron::{Schedule, time_zone as find_time_zone};

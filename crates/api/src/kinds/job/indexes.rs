@@ -1,5 +1,5 @@
-//! Lists of completion indexes as a status has them: `1,3-5,7`. Kept as runs, never one by one: twelve letters can name two thousand
-//! million.
+//! Lists of completion indexes as a status has them: `1,3-5,7`. Kept as runs, never one by one:
+//! twelve letters can name two thousand million.
 
 use std::ops::RangeInclusive;
 

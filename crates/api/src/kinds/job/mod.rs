@@ -128,8 +128,8 @@ fn set_policy_defaults(spec: &mut JobSpec) {
     }
 }
 
-/// Gives the pods labels that no other Job's pods have, and the Job a selector for them; unless the user selects by hand. A
-/// label that stands there already is left to validation.
+/// Gives the pods labels that no other Job's pods have, and the Job a selector for them; unless the
+/// user selects by hand. A label that stands there already is left to validation.
 fn generate_selector(job: &mut Job) {
     let name = text(job.metadata.name.as_ref()).to_owned();
     let uid = text(job.metadata.uid.as_ref()).to_owned();

@@ -15,7 +15,8 @@ const EXIT_CODES_MAX: usize = 255;
 const SUCCEEDED_INDEXES_BYTES_MAX: usize = 64 * 1024;
 const MANAGED_BY_BYTES_MAX: usize = 63;
 const FAILED_INDEXES_MAX: i32 = 100_000;
-/// Above so many completions an Indexed Job with backoffLimitPerIndex is held to fewer pods and failures.
+/// Above so many completions an Indexed Job with backoffLimitPerIndex is held to fewer pods and
+/// failures.
 const MANY_COMPLETIONS: i32 = 100_000;
 /// Pods at once, and failed indexes, of a Job with that many completions.
 const OF_MANY_MAX: i32 = 10_000;

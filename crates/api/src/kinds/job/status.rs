@@ -1,6 +1,6 @@
-//! What may be written to a Job's status: only what a Job goes through (KEP-4368). A rule about fields is looked at when one of them
-//! changes, so that what stood there before is no reason to refuse the rest. Source: upstream's `ValidateJobUpdateStatus` and
-//! `getStatusValidationOptions`.
+//! What may be written to a Job's status: only what a Job goes through (KEP-4368). A rule about
+//! fields is looked at when one of them changes, so that what stood there before is no reason to
+//! refuse the rest. Source: upstream's `ValidateJobUpdateStatus` and `getStatusValidationOptions`.
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -44,8 +44,8 @@ fn immutable<T: PartialEq + Serialize>(field: &str, new: &T, old: &T) -> Option<
     })
 }
 
-/// An Indexed Job may change its completions when its parallelism goes with them (elastic Indexed Jobs). That it has any
-/// is a rule of its own.
+/// An Indexed Job may change its completions when its parallelism goes with them (elastic Indexed
+/// Jobs). That it has any is a rule of its own.
 fn completions(new: &JobSpec, old: &JobSpec) -> Option<FieldError> {
     let field = "spec.completions";
     if text(new.completion_mode.as_ref()) != "Indexed" {
@@ -57,7 +57,8 @@ fn completions(new: &JobSpec, old: &JobSpec) -> Option<FieldError> {
     })
 }
 
-/// A suspended Job without running pods may still be told where its pods shall run and what they get (KEP-2926, KEP-5440).
+/// A suspended Job without running pods may still be told where its pods shall run and what they
+/// get (KEP-2926, KEP-5440).
 fn is_suspended_and_still(old: &Job) -> bool {
     let is_suspended = old.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
     let is_still = |status: &JobStatus| {

@@ -1,4 +1,5 @@
-//! What makes a Job valid, in upstream's words (`pkg/apis/batch/validation`). Defaults have been filled before.
+//! What makes a Job valid, in upstream's words (`pkg/apis/batch/validation`). Defaults have been
+//! filled before.
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 
@@ -158,7 +159,8 @@ fn pods(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     errors.extend(pod_spec(pods, Holder::Template, &spec_field));
     let policy_field = spec_field.child("restartPolicy");
     match text(pods.restart_policy.as_ref()) {
-        // Always is what defaulting leaves where the user said nothing; a Job's pods must be able to end.
+        // Always is what defaulting leaves where the user said nothing; a Job's pods must be able
+        // to end.
         "" | "Always" => errors
             .push(FieldError::required(policy_field, "valid values: \"OnFailure\", \"Never\"")),
         "OnFailure" if spec.pod_failure_policy.is_some() => errors.push(FieldError::invalid(

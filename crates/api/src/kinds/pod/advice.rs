@@ -1,4 +1,5 @@
-//! Settings that are carried out and still are probably a mistake: the warnings of upstream's `pkg/api/pod/warnings`.
+//! Settings that are carried out and still are probably a mistake: the warnings of upstream's
+//! `pkg/api/pod/warnings`.
 
 use std::collections::BTreeSet;
 

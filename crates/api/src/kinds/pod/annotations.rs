@@ -47,8 +47,8 @@ pub(in crate::kinds) fn check(
     errors
 }
 
-/// What a change may not do. What makes a pod a mirror of a node's file stays as it was created: a node takes away mirrors that it
-/// has no file for.
+/// What a change may not do. What makes a pod a mirror of a node's file stays as it was created: a
+/// node takes away mirrors that it has no file for.
 pub(super) fn check_update(
     new: Option<&Annotations>,
     old: Option<&Annotations>,

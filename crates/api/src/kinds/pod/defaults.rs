@@ -1,5 +1,5 @@
-//! What the API server fills into a Pod: the defaults of the API reference, and those of the admission plugins that are on by
-//! default (ServiceAccount, DefaultTolerationSeconds).
+//! What the API server fills into a Pod: the defaults of the API reference, and those of the
+//! admission plugins that are on by default (ServiceAccount, DefaultTolerationSeconds).
 
 use std::collections::BTreeMap;
 
@@ -241,7 +241,8 @@ fn requests_from_limits(resources: Option<&mut ResourceRequirements>) {
     }
 }
 
-/// What a pod with limits of its own does not ask for, its containers together do (KEP-2837); huge pages are as the limit says.
+/// What a pod with limits of its own does not ask for, its containers together do (KEP-2837); huge
+/// pages are as the limit says.
 fn requests_from_containers(spec: &mut PodSpec) {
     let asked = resources::sum_over_containers(spec, |container| {
         Amounts::read(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
@@ -262,7 +263,8 @@ fn host_ports(containers: &mut [Container]) {
     }
 }
 
-/// The DefaultTolerationSeconds admission plugin: so long on a node that is not ready or not reachable.
+/// The DefaultTolerationSeconds admission plugin: so long on a node that is not ready or not
+/// reachable.
 pub(crate) fn default_tolerations(tolerations: &mut Option<Vec<Toleration>>, seconds: i64) {
     for key in super::DEFAULT_TOLERATION_KEYS {
         let tolerated = tolerations.iter().flatten().any(|toleration| {

@@ -1,5 +1,6 @@
-//! `matchLabelKeys` and `mismatchLabelKeys`: the pod's own value of a label becomes part of the selector when the pod is
-//! made, so that whoever reads the selector needs to know nothing of them [KEP-3633, KEP-3243].
+//! `matchLabelKeys` and `mismatchLabelKeys`: the pod's own value of a label becomes part of the
+//! selector when the pod is made, so that whoever reads the selector needs to know nothing of them
+//! [KEP-3633, KEP-3243].
 
 use k8s_openapi::api::core::v1::{Pod, PodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};

@@ -164,7 +164,8 @@ impl ApiKind for Pod {
         errors
     }
 
-    /// The metadata may change with the status. What stood there before is no reason to refuse what a node says of its pod.
+    /// The metadata may change with the status. What stood there before is no reason to refuse what
+    /// a node says of its pod.
     fn validate_status(&self, old: &Self) -> Vec<FieldError> {
         let mut errors = validate::pod_status(self, old);
         let (new, was) = (self.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
@@ -213,7 +214,8 @@ impl ApiKind for Pod {
         ]
     }
 
-    /// Its own grace period while it is on a node and not at its end; else it goes at once, whatever a delete asks for.
+    /// Its own grace period while it is on a node and not at its end; else it goes at once,
+    /// whatever a delete asks for.
     fn deletion_grace_period_seconds(&self) -> i64 {
         match &self.spec {
             Some(spec) if needs_time(self) => {
@@ -231,8 +233,9 @@ impl ApiKind for Pod {
     }
 }
 
-/// Whether its node has to end it: it is on one, and something of it may run. One that somebody else than its node made Failed goes on
-/// until the node has ended it (upstream: not looked at), so that a StatefulSet does not make the next one of its name meanwhile.
+/// Whether its node has to end it: it is on one, and something of it may run. One that somebody
+/// else than its node made Failed goes on until the node has ended it (upstream: not looked at), so
+/// that a StatefulSet does not make the next one of its name meanwhile.
 pub(crate) fn needs_time(pod: &Pod) -> bool {
     let is_on_node =
         pod.spec.as_ref().is_some_and(|spec| !text(spec.node_name.as_ref()).is_empty());
@@ -249,7 +252,8 @@ pub(crate) fn needs_time(pod: &Pod) -> bool {
     is_on_node && (!is_at_end || lists.into_iter().flatten().flatten().any(runs))
 }
 
-/// What a pod with scheduling gates says of itself from the start, before any scheduler sees it (KEP-3521).
+/// What a pod with scheduling gates says of itself from the start, before any scheduler sees it
+/// (KEP-3521).
 fn gated(pod: &Pod, now: Tick) -> Option<PodCondition> {
     let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
     gates.filter(|gates| !gates.is_empty()).map(|_| PodCondition {
@@ -268,7 +272,8 @@ fn annotations_changed(new: &Pod, old: &Pod) -> Vec<FieldError> {
     annotations::check_update(new, old, &field)
 }
 
-/// Takes over what admission filled in when the pod was created, and a client that sends its manifest again leaves out.
+/// Takes over what admission filled in when the pod was created, and a client that sends its
+/// manifest again leaves out.
 fn keep_priority(spec: Option<&mut PodSpec>, old: Option<&PodSpec>) {
     let (Some(spec), Some(old)) = (spec, old) else { return };
     spec.priority = spec.priority.or(old.priority);

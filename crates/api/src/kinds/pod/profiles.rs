@@ -1,5 +1,6 @@
-//! Annotations that said which security profiles a pod has, before there were fields for it. Those of seccomp do nothing any more; those
-//! of AppArmor count where the field is not set. Upstream still checks both, and that they agree with the fields.
+//! Annotations that said which security profiles a pod has, before there were fields for it. Those
+//! of seccomp do nothing any more; those of AppArmor count where the field is not set. Upstream
+//! still checks both, and that they agree with the fields.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +93,8 @@ fn names_of_containers(spec: &PodSpec) -> ListKeys<&str> {
     lasting.chain(ephemeral.map(|container| container.name.as_str())).collect()
 }
 
-/// Everything in which the fields of a new pod, or of a template, say something else than its annotations.
+/// Everything in which the fields of a new pod, or of a template, say something else than its
+/// annotations.
 pub(in crate::kinds) fn agree(
     annotations: Option<&Annotations>,
     spec: &PodSpec,
@@ -185,7 +187,8 @@ pub(super) fn check_update(
     changed.chain(added).collect()
 }
 
-/// Writes into the fields of a new pod what only its annotations say of AppArmor (upstream: `applyAppArmorVersionSkew`).
+/// Writes into the fields of a new pod what only its annotations say of AppArmor (upstream:
+/// `applyAppArmorVersionSkew`).
 pub(super) fn into_fields(annotations: Option<&Annotations>, spec: &mut PodSpec) {
     let Some(annotations) =
         annotations.filter(|all| all.keys().any(|key| key.starts_with(APP_ARMOR)))

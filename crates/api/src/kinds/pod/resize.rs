@@ -1,5 +1,6 @@
-//! `pods/resize` (KEP-1287, KEP-5419): the one way to change the CPU and the memory of a pod that exists. What else a request
-//! changes is dropped, as upstream's strategy does; what it changes of the resources beyond the two is refused.
+//! `pods/resize` (KEP-1287, KEP-5419): the one way to change the CPU and the memory of a pod that
+//! exists. What else a request changes is dropped, as upstream's strategy does; what it changes of
+//! the resources beyond the two is refused.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use rekindle_types::pod_annotations::is_mirror;
@@ -12,7 +13,8 @@ use crate::validation::{Path, items};
 
 const IMMUTABLE: &str = "only cpu and memory resources are mutable";
 
-/// Takes everything but the resources from `old`. Containers that do not match are left for validation to name.
+/// Takes everything but the resources from `old`. Containers that do not match are left for
+/// validation to name.
 pub(super) fn keep_all_but_resources(new: &mut Pod, old: &Pod) {
     let asked = new.spec.take().unwrap_or_default();
     new.status.clone_from(&old.status);

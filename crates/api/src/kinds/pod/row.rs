@@ -1,7 +1,7 @@
 //! The row of a Pod in a table, as kubectl users know it.
 //!
-//! Source: the behaviour of the server-side printer of pods (`printPod` in `pkg/printers/internalversion`), tried case by
-//! case in the tests.
+//! Source: the behaviour of the server-side printer of pods (`printPod` in
+//! `pkg/printers/internalversion`), tried case by case in the tests.
 
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
@@ -113,7 +113,8 @@ impl Summary {
         Initialized::Yes
     }
 
-    /// Goes through the regular containers. Restarts of init containers that are done no longer count, those of sidecars do.
+    /// Goes through the regular containers. Restarts of init containers that are done no longer
+    /// count, those of sidecars do.
     fn count_containers(&mut self, spec: &PodSpec, status: &PodStatus) {
         self.restarts = 0;
         self.restarted_at = None;

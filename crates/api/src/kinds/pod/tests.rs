@@ -12,8 +12,8 @@ use crate::registry::{ApiKind, Context};
 
 const COMPATIBILITY: &str = include_str!("../../../../../docs/compatibility.md");
 
-/// Where the objects of a schema stand in a pod, which of their fields are carried out and which refused by validation. What
-/// is in neither list must be a line of the table of unenforced fields.
+/// Where the objects of a schema stand in a pod, which of their fields are carried out and which
+/// refused by validation. What is in neither list must be a line of the table of unenforced fields.
 struct Fields {
     schema: &'static str,
     path: &'static str,
@@ -328,7 +328,8 @@ fn volumes_are_mounted_or_refused() {
         }})
     };
     for name in document.iter().filter(|name| *name != "name") {
-        // Sources with required fields of other types cannot be read from this; they are refused all the same.
+        // Sources with required fields of other types cannot be read from this; they are refused
+        // all the same.
         let Ok(mut pod) = serde_json::from_value::<Pod>(spec(name)) else {
             assert!(!volumes::SUPPORTED.contains(&name.as_str()), "{name}");
             continue;

@@ -1,5 +1,6 @@
-//! The fields of a pod spec that are accepted and stored but not carried out by this version. Each is answered with a
-//! Warning and listed in docs/compatibility.md. When a field becomes enforced, its line goes.
+//! The fields of a pod spec that are accepted and stored but not carried out by this version. Each
+//! is answered with a Warning and listed in docs/compatibility.md. When a field becomes enforced,
+//! its line goes.
 
 use std::borrow::Cow;
 
@@ -82,7 +83,8 @@ fn containers<'a>(
         .chain(ephemerals)
 }
 
-/// One warning for each line of the table that applies, so that their number is bounded whatever the pod.
+/// One warning for each line of the table that applies, so that their number is bounded whatever
+/// the pod.
 pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for line in UNENFORCED {

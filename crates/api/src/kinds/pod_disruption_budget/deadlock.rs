@@ -1,4 +1,5 @@
-//! Budgets that never let a pod go. Kubernetes accepts them without a word, and the drain of a node then waits for ever.
+//! Budgets that never let a pod go. Kubernetes accepts them without a word, and the drain of a node
+//! then waits for ever.
 
 use std::fmt;
 
@@ -33,7 +34,8 @@ pub(crate) enum Deadlock {
     SyncFailed(String),
 }
 
-/// The pods that a budget covers, as their controllers want them: not all of them need be there yet.
+/// The pods that a budget covers, as their controllers want them: not all of them need be there
+/// yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Covered {
     /// Those that controllers with a number of replicas want, all together.
@@ -85,8 +87,9 @@ impl Deadlock {
         }
     }
 
-    /// What the budget's status says, as its controller saw the pods last; `pod` is one that it covers. A controller counts for a
-    /// plain `minAvailable` what is there, which may be less than there will be: `covered` is asked then.
+    /// What the budget's status says, as its controller saw the pods last; `pod` is one that it
+    /// covers. A controller counts for a plain `minAvailable` what is there, which may be less than
+    /// there will be: `covered` is asked then.
     pub(crate) fn of_budget(
         budget: &PodDisruptionBudget,
         pod: &Pod,
@@ -124,8 +127,8 @@ impl Deadlock {
     }
 }
 
-/// Why the budget's controller could not say how many pods there should be, when it looked last. Of what a plain `minAvailable` counts
-/// it always can: such a budget has been changed since.
+/// Why the budget's controller could not say how many pods there should be, when it looked last. Of
+/// what a plain `minAvailable` counts it always can: such a budget has been changed since.
 pub(crate) fn sync_failure(budget: &PodDisruptionBudget) -> Option<&str> {
     let counts_what_is_there =
         |spec: &PodDisruptionBudgetSpec| matches!(spec.min_available, Some(IntOrString::Int(_)));

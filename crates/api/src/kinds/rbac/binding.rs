@@ -1,4 +1,5 @@
-//! What both kinds of binding have in common. Source: upstream's `pkg/apis/rbac` (v1 defaults, validation, printers).
+//! What both kinds of binding have in common. Source: upstream's `pkg/apis/rbac` (v1 defaults,
+//! validation, printers).
 
 use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -1,5 +1,5 @@
-//! Role, ClusterRole, RoleBinding and ClusterRoleBinding (rbac.authorization.k8s.io/v1). What they allow is decided in
-//! [`crate::auth::rbac`].
+//! Role, ClusterRole, RoleBinding and ClusterRoleBinding (rbac.authorization.k8s.io/v1). What they
+//! allow is decided in [`crate::auth::rbac`].
 
 mod binding;
 mod cluster_role;

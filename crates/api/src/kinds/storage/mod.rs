@@ -27,7 +27,8 @@ const ONE_POD: &str = "ReadWriteOncePod";
 /// The mode of volumes that hold files.
 const FILESYSTEM: &str = "Filesystem";
 
-/// A field that asks for something that is not here; refused, so that nothing runs without what it asked for.
+/// A field that asks for something that is not here; refused, so that nothing runs without what it
+/// asked for.
 fn unsupported(field: Path, why: &str) -> FieldError {
     FieldError::forbidden(field, format!("not supported by this version of Rekindle: {why}"))
 }

@@ -1,5 +1,6 @@
-//! Every list and map that a body may have, found in the schemas of the kinds, so that one of a new kind is not forgotten: the
-//! counted steps grow with it, and an answer that refuses it stays short.
+//! Every list and map that a body may have, found in the schemas of the kinds, so that one of a new
+//! kind is not forgotten: the counted steps grow with it, and an answer that refuses it stays
+//! short.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! What `kubectl get` shows of our kinds where the server makes its tables from paths alone. Our own tables show more (`row` of each
-//! kind): a list, or the time that is left, is no path.
+//! What `kubectl get` shows of our kinds where the server makes its tables from paths alone. Our
+//! own tables show more (`row` of each kind): a list, or the time that is left, is no path.
 
 use serde_json::{Value, json};
 
@@ -58,7 +58,8 @@ pub(super) fn of(kind: &str) -> Vec<Value> {
     let column = |(name, type_, path, priority, description): &Shown| {
         let mut column =
             json!({"name": name, "type": type_, "jsonPath": path, "description": description});
-        // A server keeps no priority of 0, and would call the same file a change when it is applied again.
+        // A server keeps no priority of 0, and would call the same file a change when it is applied
+        // again.
         if *priority != 0 {
             column["priority"] = json!(priority);
         }

@@ -1,5 +1,6 @@
-//! The rules of the definitions (`x-kubernetes-validations`), evaluated as an API server does it, by another implementation of CEL than that
-//! server's: what they refuse is what our own validation refuses, at the same fields, and nothing else.
+//! The rules of the definitions (`x-kubernetes-validations`), evaluated as an API server does it,
+//! by another implementation of CEL than that server's: what they refuse is what our own validation
+//! refuses, at the same fields, and nothing else.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +53,8 @@ fn compiled(rule: &str) -> Rc<Program> {
     PROGRAMS.with_borrow_mut(|all| Rc::clone(all.entry(rule.to_owned()).or_insert_with(compile)))
 }
 
-/// Whether a rule is kept. One that speaks of what was there before is asked when there was something.
+/// Whether a rule is kept. One that speaks of what was there before is asked when there was
+/// something.
 fn is_kept(rule: &str, now: &Value, before: Option<&Value>) -> bool {
     let mut context = Context::default();
     context.add_variable("self", now.clone()).unwrap();

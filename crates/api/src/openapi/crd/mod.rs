@@ -1,5 +1,6 @@
-//! Our own kinds as CustomResourceDefinitions, for a cluster whose API server is another one: the schemas that `/openapi/v3` shows, in
-//! the structural form that such a server asks for (API reference, "Specifying a structural schema").
+//! Our own kinds as CustomResourceDefinitions, for a cluster whose API server is another one: the
+//! schemas that `/openapi/v3` shows, in the structural form that such a server asks for (API
+//! reference, "Specifying a structural schema").
 
 mod columns;
 mod structural;

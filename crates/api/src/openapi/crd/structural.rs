@@ -1,9 +1,11 @@
-//! A schema with everything it refers to in one tree, and nothing but the keywords that a structural schema may have.
+//! A schema with everything it refers to in one tree, and nothing but the keywords that a
+//! structural schema may have.
 
 use serde_json::{Map, Value, json};
 
-/// What is kept of a schema as it stands. `$ref` and `allOf` are followed, `properties`, `items` and `additionalProperties` descended
-/// into; the rest (patch strategies, kinds) is of no use there or is refused. Rules of a field stand beside those of its type.
+/// What is kept of a schema as it stands. `$ref` and `allOf` are followed, `properties`, `items`
+/// and `additionalProperties` descended into; the rest (patch strategies, kinds) is of no use there
+/// or is refused. Rules of a field stand beside those of its type.
 const KEPT: [&str; 18] = [
     "description",
     "enum",
@@ -32,7 +34,8 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// Any object: not to be pruned.
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
-/// What upstream's code asks of its own types where their published schemas say nothing: type, field, keyword, value as JSON.
+/// What upstream's code asks of its own types where their published schemas say nothing: type,
+/// field, keyword, value as JSON.
 const UPSTREAM: [(&str, &str, &str, &str); 3] = [
     (
         "io.k8s.apimachinery.pkg.apis.meta.v1.Condition",
@@ -107,7 +110,8 @@ fn tree(schema: &Value, schemas: &Map<String, Value>) -> Value {
     Value::Object(tree)
 }
 
-/// True of a default that was chosen. Rust's own (an empty text, zero, an object of such) is what a field that is absent is read as.
+/// True of a default that was chosen. Rust's own (an empty text, zero, an object of such) is what a
+/// field that is absent is read as.
 fn says_something(default: &Value) -> bool {
     match default {
         Value::String(text) => !text.is_empty(),

@@ -1,4 +1,5 @@
-//! The definitions, checked by the rules that an API server goes by: structural schemas and printer columns.
+//! The definitions, checked by the rules that an API server goes by: structural schemas and printer
+//! columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ fn schema_of(definition: &Value) -> &Value {
     &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 }
 
-/// What an API server has against a schema (apiextensions, `ValidateStructural` and the keywords that v1 forbids).
+/// What an API server has against a schema (apiextensions, `ValidateStructural` and the keywords
+/// that v1 forbids).
 fn objections(schema: &Value, path: &str, found: &mut Vec<String>) {
     const KNOWN: [&str; 25] = [
         "additionalProperties",
@@ -317,8 +319,8 @@ fn defaults_of(schema: &Value, path: &str) -> BTreeMap<String, Value> {
     own.into_iter().chain(fields).chain(entries.into_iter().flatten()).collect()
 }
 
-/// A server that fills in what was left out fills in what ours does. Inside lists it fills in nothing: a file that leaves it out could not be
-/// applied twice without a change.
+/// A server that fills in what was left out fills in what ours does. Inside lists it fills in
+/// nothing: a file that leaves it out could not be applied twice without a change.
 #[test]
 fn the_defaults_of_the_schema_are_those_of_our_server() {
     let definitions = ours();

@@ -18,9 +18,11 @@ use crate::request::options::DryRun;
 use crate::status::{ApiError, Cause};
 use crate::validation::{selector, text};
 
-/// Evictions that the budget's controller has not seen yet, at most (upstream's `MaxDisruptedPodSize`).
+/// Evictions that the budget's controller has not seen yet, at most (upstream's
+/// `MaxDisruptedPodSize`).
 const UNSEEN_MAX: usize = 2000;
-/// Seconds after which a client may ask a budget again that its controller has not looked at yet, as upstream.
+/// Seconds after which a client may ask a budget again that its controller has not looked at yet,
+/// as upstream.
 const PROCESSING_SECONDS: u32 = 10;
 /// The reason of the causes in a 429.
 const CAUSE: &str = "DisruptionBudget";
@@ -213,7 +215,8 @@ impl Refusal {
     }
 }
 
-/// Takes one disruption. The controller does not count the pod as healthy from now on, although it has not seen it go.
+/// Takes one disruption. The controller does not count the pod as healthy from now on, although it
+/// has not seen it go.
 fn take(budget: &mut PodDisruptionBudget, pod: &str, now: Time) {
     let status = budget.status.get_or_insert_default();
     let left = status.disruptions_allowed.unwrap_or(0) - 1;

@@ -1,5 +1,5 @@
-//! `pods/eviction`: a delete that asks the pod's disruption budget first. Source: "API-initiated Eviction" of the Kubernetes
-//! documentation, and upstream's `EvictionREST`.
+//! `pods/eviction`: a delete that asks the pod's disruption budget first. Source: "API-initiated
+//! Eviction" of the Kubernetes documentation, and upstream's `EvictionREST`.
 //!
 //! ```text
 //!  POST ─► pod as newest ─┬─ Pending, at its end or going already ──────────────────────┐
@@ -10,9 +10,9 @@
 //!                         └─ several do: 500                    somebody else wrote: once more, from the pod
 //! ```
 //!
-//! Both writes are compare-and-swaps on what was decided on, and the budget's comes first: two evictions at once never
-//! take one disruption twice. A crash between them leaves a disruption that was taken for a pod that stays; the budget's
-//! controller gives it back after two minutes.
+//! Both writes are compare-and-swaps on what was decided on, and the budget's comes first: two
+//! evictions at once never take one disruption twice. A crash between them leaves a disruption that
+//! was taken for a pod that stays; the budget's controller gives it back after two minutes.
 
 mod budget;
 mod request;
@@ -51,7 +51,8 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
 struct Eviction<'a> {
     call: &'a Call<'a>,
     wish: &'a Wish,
-    /// The disruption that was taken from a budget, and for which pod: another attempt does not take a second one.
+    /// The disruption that was taken from a budget, and for which pod: another attempt does not
+    /// take a second one.
     taken: Option<Taken>,
 }
 
@@ -100,8 +101,8 @@ fn no_budget_counts(pod: &Pod) -> bool {
         || object_meta::is_being_deleted(&pod.metadata)
 }
 
-/// Marks the pod and deletes it, with the grace that the request asks for. What a watcher sees last of a pod that goes at
-/// once has the mark too.
+/// Marks the pod and deletes it, with the grace that the request asks for. What a watcher sees last
+/// of a pod that goes at once has the mark too.
 fn end(
     call: &Call<'_>,
     stored: &Object,

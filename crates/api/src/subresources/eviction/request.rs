@@ -55,8 +55,8 @@ fn unreadable(why: &str) -> ApiError {
     ApiError::bad_request(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}"))
 }
 
-/// `apiVersion` and `kind` may be left out, as kube-rs does. Upstream still reads policy/v1beta1, which it does not serve any
-/// more either; the fields are the same.
+/// `apiVersion` and `kind` may be left out, as kube-rs does. Upstream still reads policy/v1beta1,
+/// which it does not serve any more either; the fields are the same.
 fn check_type(value: &mut Value) -> Result<(), ApiError> {
     let Value::Object(fields) = value else { return Err(unreadable("it is no object")) };
     let text = |fields: &Map<String, Value>, field: &str| {

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// crun refuses machines where the unified cgroup tree beside version 1 has controllers: it runs in a mount namespace without
-/// that tree. Costs about 2 ms.
+/// crun refuses machines where the unified cgroup tree beside version 1 has controllers: it runs in
+/// a mount namespace without that tree. Costs about 2 ms.
 const WITHOUT_UNIFIED: &str = "umount /sys/fs/cgroup/unified; exec \"$@\"";
 
 /// Whether a program can be found.
@@ -27,8 +27,8 @@ pub fn command_of_crun(program: &str) -> Command {
     command
 }
 
-/// Runs a command to its end; a failure has what it said. Its output goes to a file, because the container that it leaves behind
-/// holds it open.
+/// Runs a command to its end; a failure has what it said. Its output goes to a file, because the
+/// container that it leaves behind holds it open.
 pub fn quiet(command: &mut Command) -> anyhow::Result<()> {
     let mut said = tempfile::tempfile().context("make a file")?;
     let errors = said.try_clone().context("share a file")?;

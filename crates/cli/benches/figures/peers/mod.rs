@@ -1,8 +1,8 @@
-//! The same things done by the peers that are installed, in the same run. A peer that is absent, or does not work on this machine,
-//! is said to be, with its own words; the benchmark goes on.
+//! The same things done by the peers that are installed, in the same run. A peer that is absent, or
+//! does not work on this machine, is said to be, with its own words; the benchmark goes on.
 //!
-//! Each is given what it needs to work on machines where some things are missing (see [`launch`]), and a root file system of the
-//! machine's own files, as `localhost/host` has.
+//! Each is given what it needs to work on machines where some things are missing (see [`launch`]),
+//! and a root file system of the machine's own files, as `localhost/host` has.
 
 mod containerd;
 mod launch;
@@ -24,10 +24,12 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 /// One peer, made ready; dropping it takes everything away.
 trait Peer {
-    /// Creates and starts a container whose process is `/bin/sleep <seconds>`; returns when the peer says that it runs.
+    /// Creates and starts a container whose process is `/bin/sleep <seconds>`; returns when the
+    /// peer says that it runs.
     fn create(&self, name: &str, seconds: &str) -> anyhow::Result<()>;
 
-    /// Brings a container whose process was just killed back; a peer that does so by itself has nothing to do.
+    /// Brings a container whose process was just killed back; a peer that does so by itself has
+    /// nothing to do.
     fn bring_back(&self, name: &str, seconds: &str) -> anyhow::Result<()>;
 
     /// Takes a container away, in whatever state it is.

@@ -1,4 +1,5 @@
-//! runc and crun: no daemon, so bringing a container back is what a supervisor would have them do: delete it and run it again.
+//! runc and crun: no daemon, so bringing a container back is what a supervisor would have them do:
+//! delete it and run it again.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,8 +30,8 @@ impl Oci {
         command
     }
 
-    /// The runtime's own default, less what needs rights that a development machine may lack: higher limits, a mount of the cgroup
-    /// file system, a cgroup namespace.
+    /// The runtime's own default, less what needs rights that a development machine may lack:
+    /// higher limits, a mount of the cgroup file system, a cgroup namespace.
     fn write_bundle(&self, seconds: &str) -> anyhow::Result<()> {
         let config = self.dir.path().join("config.json");
         let mut spec: serde_json::Value = serde_json::from_slice(&std::fs::read(&config)?)?;

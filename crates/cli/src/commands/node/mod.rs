@@ -139,7 +139,8 @@ fn end(engine: &Engine, node: &FurtherNode) -> anyhow::Result<()> {
     agent.wait()
 }
 
-/// An agent that can end the node's pods: what one that died had left is ended by the next one. None where none ever ran.
+/// An agent that can end the node's pods: what one that died had left is ended by the next one.
+/// None where none ever ran.
 fn woken_agent(engine: &Engine, node: &FurtherNode) -> anyhow::Result<Option<Holder>> {
     if node.agent()?.is_none() && runtime_dir(&node.path).exists() {
         engine.launch(node.clone()).with_context(|| format!("start node {}", node.file.name))?;

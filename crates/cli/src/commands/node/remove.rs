@@ -28,7 +28,8 @@ pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
         nodes::cordon(&client, name).await.with_context(|| format!("cordon node {name}"))
     })?;
     match cordoned {
-        // Nobody but an agent can say that the node's pods have ended; cordoned, it gets no others meanwhile.
+        // Nobody but an agent can say that the node's pods have ended; cordoned, it gets no others
+        // meanwhile.
         Cordon::Done => drop(woken_agent(&engine, &node)?),
         Cordon::NoNode => {}
     }

@@ -62,8 +62,8 @@ enum Ahead {
     Unknown(String),
 }
 
-/// The request as the API takes it, or as it is there, and what would become of it. Fails when the API cannot be asked: then nothing is known of
-/// the request, not even whether it would be taken.
+/// The request as the API takes it, or as it is there, and what would become of it. Fails when the
+/// API cannot be asked: then nothing is known of the request, not even whether it would be taken.
 async fn ahead(
     client: &Client,
     request: &PodRestart,

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-/// Gives these answers, one to a connection, and then is gone. An empty one is no answer: the connection is closed.
+/// Gives these answers, one to a connection, and then is gone. An empty one is no answer: the
+/// connection is closed.
 pub(super) fn api(answers: Vec<String>) -> kube::Config {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

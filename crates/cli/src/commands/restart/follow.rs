@@ -92,8 +92,9 @@ async fn ended(
     }
 }
 
-/// The steps as they are shown, and what tells each from the others. One that is taken again has the same key. Before the first of them it may be
-/// said why nobody takes the request up: its node does not answer.
+/// The steps as they are shown, and what tells each from the others. One that is taken again has
+/// the same key. Before the first of them it may be said why nobody takes the request up: its node
+/// does not answer.
 fn lines(status: &PodRestartStatus) -> Vec<(String, String)> {
     let first = status.steps.iter().map(|step| Tick::from(&step.at)).min();
     let of_step = |step: &PodRestartStep| {
@@ -113,7 +114,8 @@ fn outcome(pod: &Pod) -> &'static str {
     if is_finished(pod) { "has ended" } else { "is ready" }
 }
 
-/// The pod is Ready and runs none of the containers that it ran before, or not the one that is named; or it is over, or another one.
+/// The pod is Ready and runs none of the containers that it ran before, or not the one that is
+/// named; or it is over, or another one.
 fn settled(before: &Pod, now: Option<&Pod>, container: Option<&str>) -> bool {
     let Some(now) = now else { return true };
     if now.uid() != before.uid() || now.metadata.deletion_timestamp.is_some() {

@@ -122,7 +122,8 @@ async fn restart(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks for the restart of a pod and follows it. One of a group that has ended or is gone by now is passed over.
+/// Asks for the restart of a pod and follows it. One of a group that has ended or is gone by now is
+/// passed over.
 async fn one(
     args: &Restart,
     lookup: &Lookup,
@@ -209,8 +210,8 @@ async fn ask(
     Ok(Asked::Now(asked))
 }
 
-/// What makes a request of the same name the same request. A new pod of the same name is another pod, unless it is what the request
-/// that is there has led to.
+/// What makes a request of the same name the same request. A new pod of the same name is another
+/// pod, unless it is what the request that is there has led to.
 fn asks_for_the_same(there: &PodRestart, request: &PodRestart) -> bool {
     let asked = |restart: &PodRestart| {
         let spec = &restart.spec;
@@ -392,7 +393,8 @@ mod tests {
         let mut going = pod("1", "Running");
         going["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
         let not_found = || vec![answer("404 Not Found", &gone)];
-        // (the rung, how the request ended, how the pod was chosen, how it is by now, what comes of it)
+        // (the rung, how the request ended, how the pod was chosen, how it is by now, what comes of
+        // it)
         for (rung, phase, by, now, expected) in [
             ("pod", "Refused", Selection::Group, now(&pod("1", "Succeeded")), Followed::Done),
             ("pod", "Refused", Selection::Group, now(&pod("2", "Running")), Followed::Done),

@@ -1,5 +1,5 @@
-//! What standard output gets of a restart: lines for people, or with `-o` the requests alone, as of what `kubectl create` makes. What is told
-//! beside them goes to standard error then.
+//! What standard output gets of a restart: lines for people, or with `-o` the requests alone, as of
+//! what `kubectl create` makes. What is told beside them goes to standard error then.
 
 use std::cell::RefCell;
 
@@ -62,7 +62,8 @@ impl Printed {
         }
     }
 
-    /// Prints the objects, when these are asked for: also those of a command that was given up, for they are there.
+    /// Prints the objects, when these are asked for: also those of a command that was given up, for
+    /// they are there.
     pub(super) fn finish(&self) -> anyhow::Result<()> {
         let text = match self.form {
             RestartOutput::Text | RestartOutput::Name => return Ok(()),
@@ -101,7 +102,8 @@ fn name(request: &PodRestart) -> String {
     format!("podrestart.rekindle.dev/{name}")
 }
 
-/// As kubectl shows an object: without who manages its fields. Of a list the API may leave the kind out.
+/// As kubectl shows an object: without who manages its fields. Of a list the API may leave the kind
+/// out.
 fn shown(request: &PodRestart) -> serde_json::Result<Value> {
     let mut request = request.clone();
     request.metadata.managed_fields = None;

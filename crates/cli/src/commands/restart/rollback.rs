@@ -1,4 +1,5 @@
-//! Which pods a rollback is asked for: it concerns a Deployment as a whole, so that one pod of each is enough.
+//! Which pods a rollback is asked for: it concerns a Deployment as a whole, so that one pod of each
+//! is enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +11,8 @@ use kube::{Client, ResourceExt};
 use rekindle_types::owners::controller_of;
 use rekindle_types::revisions::DEPLOYMENT_REVISION;
 
-/// Of the pods of each Deployment one of the newest revision, which alone can be gone back from. Others stay: the API says why they
-/// cannot be rolled back.
+/// Of the pods of each Deployment one of the newest revision, which alone can be gone back from.
+/// Others stay: the API says why they cannot be rolled back.
 pub(super) async fn one_of_each(client: &Client, pods: Vec<Pod>) -> anyhow::Result<Vec<Pod>> {
     let namespaces: BTreeSet<String> = pods.iter().filter_map(ResourceExt::namespace).collect();
     let mut sets = Vec::new();

@@ -33,11 +33,13 @@ pub(super) enum Selection {
     Group,
 }
 
-/// Each pod once, in the order of the targets and of their names. Of a group, pods that have ended, are being deleted or are on no node
-/// yet, or lack the container that is named, are passed over and named; a pod that is a target by itself is left to the API's answer.
+/// Each pod once, in the order of the targets and of their names. Of a group, pods that have ended,
+/// are being deleted or are on no node yet, or lack the container that is named, are passed over
+/// and named; a pod that is a target by itself is left to the API's answer.
 ///
 /// # Errors
-/// Also when none of the pods that are meant has the container that is named: it is a mistake, and nothing is asked for.
+/// Also when none of the pods that are meant has the container that is named: it is a mistake, and
+/// nothing is asked for.
 pub(super) async fn pods(
     args: &Restart,
     lookup: &Lookup,
@@ -132,7 +134,8 @@ async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Chosen>>
         (Named::All(TargetKind::Pod), Some(_)) => {
             Ok(vec![Chosen::Pods(lookup.pods(&params).await?)])
         }
-        // `kubectl rollout restart deployment` means all of them; nobody means all pods of a namespace, or all nodes
+        // `kubectl rollout restart deployment` means all of them; nobody means all pods of a
+        // namespace, or all nodes
         (Named::All(kind @ (TargetKind::Pod | TargetKind::Node)), None) => {
             bail!(
                 "which {kind}? Name it as {kind}/NAME, or choose by -l LABELS",

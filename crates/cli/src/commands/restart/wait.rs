@@ -1,5 +1,5 @@
-//! Waits until an object is as wanted, also through an API that is away for a while: an engine that is started again goes on with what
-//! was asked of the one before.
+//! Waits until an object is as wanted, also through an API that is away for a while: an engine that
+//! is started again goes on with what was asked of the one before.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::screen::Screen;
 
-/// Waits until the object, or that it is not there, is as `wanted`; answers it then. What goes wrong meanwhile is told once, and
-/// tried again.
+/// Waits until the object, or that it is not there, is as `wanted`; answers it then. What goes
+/// wrong meanwhile is told once, and tried again.
 ///
 /// # Errors
 /// When the API answers that the object may not be watched.

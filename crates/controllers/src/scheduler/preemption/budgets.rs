@@ -7,7 +7,8 @@ use rekindle_types::held::Pod;
 
 use crate::{Kind, NamespacedName, Object, View};
 
-/// Pods whose end breaks a budget, and those whose end does not, each in the order in which they came.
+/// Pods whose end breaks a budget, and those whose end does not, each in the order in which they
+/// came.
 pub(super) struct Split<'a> {
     pub(super) breaking: Vec<&'a Arc<Pod>>,
     pub(super) allowed: Vec<&'a Arc<Pod>>,

@@ -1,6 +1,7 @@
-//! On which node pods have to go [kube-scheduler, preemption]: where the fewest budgets are broken, then where the most important
-//! victim has the lowest priority, then where the priorities come to the least together, then where the fewest go, then where the
-//! most important ones have run for the shortest time, then the first by name.
+//! On which node pods have to go [kube-scheduler, preemption]: where the fewest budgets are broken,
+//! then where the most important victim has the lowest priority, then where the priorities come to
+//! the least together, then where the fewest go, then where the most important ones have run for
+//! the shortest time, then the first by name.
 
 use std::cmp::Reverse;
 

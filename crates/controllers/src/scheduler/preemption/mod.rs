@@ -5,9 +5,10 @@
 //!                                                                                                             │
 //!   bound ◄─ their node has room ◄─ they are gone ◄─ they end, with their grace ◄─ condition, delete ◄─ nominatedNodeName
 //! ```
-//! The nomination is written first: room that is being made counts as taken for pods of the same or a lower priority. Nothing is
-//! remembered here: who finds its nomination and no pods that end looks anew. Source: Kubernetes documentation, "Pod Priority and
-//! Preemption"; order and words are those of kube-scheduler's DefaultPreemption.
+//! The nomination is written first: room that is being made counts as taken for pods of the same or
+//! a lower priority. Nothing is remembered here: who finds its nomination and no pods that end
+//! looks anew. Source: Kubernetes documentation, "Pod Priority and Preemption"; order and words are
+//! those of kube-scheduler's DefaultPreemption.
 
 mod budgets;
 mod choice;
@@ -32,8 +33,8 @@ use crate::plan::{Propagation, Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, View, pods};
 pub(super) use victims::Victims;
 
-/// Nodes among which one is chosen, at least and as a share of those that come into question (upstream's
-/// minCandidateNodesAbsolute and minCandidateNodesPercentage).
+/// Nodes among which one is chosen, at least and as a share of those that come into question
+/// (upstream's minCandidateNodesAbsolute and minCandidateNodesPercentage).
 const CANDIDATES_MIN: usize = 100;
 const CANDIDATES_SHARE: usize = 10;
 /// What a pod says that never preempts.
@@ -119,8 +120,9 @@ fn ends_by_preemption(pod: &Pod) -> bool {
             .is_some_and(|c| c.status == "True" && c.reason.as_deref() == Some(BY_SCHEDULER))
 }
 
-/// The writes behind the nomination: others of lower priority lose theirs, the victims are told why, then deleted. Those that chose the node
-/// since it is nominated found room beside this pod: were they to lose that at each look, they would choose it anew without end.
+/// The writes behind the nomination: others of lower priority lose theirs, the victims are told
+/// why, then deleted. Those that chose the node since it is nominated found room beside this pod:
+/// were they to lose that at each look, they would choose it anew without end.
 pub(super) fn carry_out(
     view: &View,
     preemptor: &Pod,

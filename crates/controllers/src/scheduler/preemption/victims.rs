@@ -1,5 +1,6 @@
-//! Which pods of one node have to go: first all of lower priority are thought away, then as many as possible are kept, those
-//! first whose end would break a budget, and of these the most important ones.
+//! Which pods of one node have to go: first all of lower priority are thought away, then as many as
+//! possible are kept, those first whose end would break a budget, and of these the most important
+//! ones.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ struct Thought<'f, 'a> {
     fit: &'f mut Fit<'a>,
     node: &'a Arc<Node>,
     state: NodeState,
-    /// Those that are to come to it and that the pod does not get ahead of; they are thought to be there.
+    /// Those that are to come to it and that the pod does not get ahead of; they are thought to be
+    /// there.
     nominated: Vec<&'a Arc<Pod>>,
 }
 
@@ -46,8 +48,8 @@ impl<'a> Thought<'_, 'a> {
         }
     }
 
-    /// What keeps the pod from the node, whether those that are to come are there or not: one that wants to be near of them must
-    /// find them there already, as in `Fit::refusal_with_nominated`.
+    /// What keeps the pod from the node, whether those that are to come are there or not: one that
+    /// wants to be near of them must find them there already, as in `Fit::refusal_with_nominated`.
     fn refusal(&mut self) -> Option<Refusal> {
         let refusal = self.fit.refusal(self.node, &self.state);
         if refusal.is_some() || self.nominated.is_empty() {
@@ -93,7 +95,8 @@ pub(super) fn select<'a>(
     }
 }
 
-/// Keeps whom it can; answers those that have to go, the most important first, and for how many of them a budget is broken.
+/// Keeps whom it can; answers those that have to go, the most important first, and for how many of
+/// them a budget is broken.
 fn reprieve<'a>(
     view: &View,
     thought: &mut Thought<'_, 'a>,
@@ -115,7 +118,8 @@ fn reprieve<'a>(
     (gone, violations)
 }
 
-/// What orders pods by importance: the higher priority first, then the one that runs longer, then by name.
+/// What orders pods by importance: the higher priority first, then the one that runs longer, then
+/// by name.
 fn importance(pod: &Pod) -> (Reverse<i32>, Tick, NamespacedName) {
     (Reverse(priority(pod)), started(pod), NamespacedName::of(&pod.metadata))
 }

@@ -1,8 +1,9 @@
-//! Spreading for pods without constraints of their own: over hosts with a skew of 3, over zones with one of 5, as well as it goes
-//! [kube-scheduler, PodTopologySpread, `systemDefaultConstraints`].
+//! Spreading for pods without constraints of their own: over hosts with a skew of 3, over zones
+//! with one of 5, as well as it goes [kube-scheduler, PodTopologySpread,
+//! `systemDefaultConstraints`].
 //!
-//! Other than with constraints of its own a node need not have both labels: without a zone the hosts count alone. The domain of a host is
-//! the node, whatever its label says.
+//! Other than with constraints of its own a node need not have both labels: without a zone the
+//! hosts count alone. The domain of a host is the node, whatever its label says.
 
 use rekindle_types::held::Pod;
 
@@ -19,7 +20,8 @@ const HOST_SKEW: i32 = 3;
 /// The skew over zones.
 const ZONE_SKEW: i32 = 5;
 
-/// How well the nodes spread pods like this one, 0..=100 each; nothing for a pod that no controller and no Service knows.
+/// How well the nodes spread pods like this one, 0..=100 each; nothing for a pod that no controller
+/// and no Service knows.
 pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     let selector = Selector::by_default(view, pod)?;
     let occupants = Occupants::with_nominated(view, pod, &selector);

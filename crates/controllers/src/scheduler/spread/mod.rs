@@ -1,6 +1,6 @@
-//! Topology spread constraints: pods of one kind, evenly over the values of a node label [kube-scheduler,
-//! PodTopologySpread]. `matchLabelKeys` are part of the selectors already: the API puts them there. Pods that have none are spread by
-//! `defaults`.
+//! Topology spread constraints: pods of one kind, evenly over the values of a node label
+//! [kube-scheduler, PodTopologySpread]. `matchLabelKeys` are part of the selectors already: the API
+//! puts them there. Pods that have none are spread by `defaults`.
 
 mod defaults;
 mod occupants;
@@ -91,8 +91,9 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// How well the nodes serve the constraints that had better hold, 0..=100 each: those with the fewest matching pods best, and
-/// those without the labels worst. Nothing when there are no such constraints.
+/// How well the nodes serve the constraints that had better hold, 0..=100 each: those with the
+/// fewest matching pods best, and those without the labels worst. Nothing when there are no such
+/// constraints.
 pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
     if of_spec(pod).next().is_none() {
         return defaults::scores(view, pod, candidates);
@@ -146,8 +147,8 @@ fn least(constraint: &TopologySpreadConstraint, counts: &BTreeMap<&str, i64>) ->
     counts.values().copied().min().filter(|_| is_enough).unwrap_or(0)
 }
 
-/// The matching pods of the pod's namespace in each domain, constraint by constraint. Pods that terminate do not count, nor
-/// does the pod itself.
+/// The matching pods of the pod's namespace in each domain, constraint by constraint. Pods that
+/// terminate do not count, nor does the pod itself.
 fn count<'a>(
     view: &'a View,
     pod: &Pod,
@@ -169,8 +170,8 @@ fn count<'a>(
     counted.collect()
 }
 
-/// The domain that the node belongs to, if it counts: it has the labels of all constraints, and the policies do not leave
-/// it out.
+/// The domain that the node belongs to, if it counts: it has the labels of all constraints, and the
+/// policies do not leave it out.
 fn domain<'a>(
     pod: &Pod,
     node: &'a Node,

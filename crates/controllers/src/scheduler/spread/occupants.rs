@@ -13,7 +13,8 @@ use crate::{View, pods};
 pub(super) struct Occupants(Vec<i64>);
 
 impl Occupants {
-    /// The pods of the pod's namespace that the selector means. Pods that terminate do not count, nor does the pod itself.
+    /// The pods of the pod's namespace that the selector means. Pods that terminate do not count,
+    /// nor does the pod itself.
     pub(super) fn of(view: &View, pod: &Pod, selector: &Selector<'_>) -> Self {
         let mut counts = vec![0; view.cluster().node_places()];
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();

@@ -1,18 +1,22 @@
-//! From counts of pods to the points of nodes, as upstream's scoring has them: the fewer pods of its kind, the better.
+//! From counts of pods to the points of nodes, as upstream's scoring has them: the fewer pods of
+//! its kind, the better.
 
 use super::super::candidate::SCORE_MAX;
 
-/// What the pods of one domain count. The greater the skew that is let be, the less they make a difference.
+/// What the pods of one domain count. The greater the skew that is let be, the less they make a
+/// difference.
 pub(super) fn points(pods: i64, max_skew: i32, weight: f64) -> f64 {
     as_float(pods) * weight + f64::from(max_skew - 1)
 }
 
-/// The more domains there are, the more a pod in one of them counts, so that few zones do not drown many hosts.
+/// The more domains there are, the more a pod in one of them counts, so that few zones do not drown
+/// many hosts.
 pub(super) fn weight(domains: usize) -> f64 {
     (as_float(i64::try_from(domains).unwrap_or(i64::MAX)) + 2.0).ln()
 }
 
-/// Points of each node as a score of 0..=100: that with the fewest has most, and one that does not count has none.
+/// Points of each node as a score of 0..=100: that with the fewest has most, and one that does not
+/// count has none.
 pub(super) fn normalized(points: Vec<Option<f64>>) -> Vec<i64> {
     let points: Vec<Option<i64>> =
         points.into_iter().map(|points| points.map(|points| whole(points.round()))).collect();

@@ -23,8 +23,9 @@ impl<'a> Selector<'a> {
         Some(Self { labels: BTreeMap::new(), more })
     }
 
-    /// The pods like this one, where it has no constraints of its own: those that its controller selects, and all of its Services
-    /// [kube-scheduler, `DefaultSelector`]. None for a pod that neither knows.
+    /// The pods like this one, where it has no constraints of its own: those that its controller
+    /// selects, and all of its Services [kube-scheduler, `DefaultSelector`]. None for a pod that
+    /// neither knows.
     pub(super) fn by_default(view: &'a View, pod: &'a Pod) -> Option<Self> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let mut selector = Self::default();

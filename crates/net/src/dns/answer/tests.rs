@@ -1,4 +1,5 @@
-//! What each name is answered with; the cases are those of the specification and of CoreDNS' plugin.
+//! What each name is answered with; the cases are those of the specification and of CoreDNS'
+//! plugin.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ fn port(name: &str, protocol: &str, number: u16) -> Port {
     Port { name: name.to_owned(), protocol: protocol.to_owned(), number }
 }
 
-/// Two pods of a StatefulSet, a Deployment's, one without endpoints, three other names, a pod of its own.
+/// Two pods of a StatefulSet, a Deployment's, one without endpoints, three other names, a pod of
+/// its own.
 fn view() -> View {
     let mut view = View::default();
     let mut slice = |service: &str, endpoints: Vec<Endpoint>, ports: Vec<Port>| {

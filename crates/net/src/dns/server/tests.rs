@@ -13,7 +13,8 @@ fn address(test: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, (high & 127) | 64, low, test)
 }
 
-/// A server that knows one Service, at this address, beside a resolv.conf that names these resolvers.
+/// A server that knows one Service, at this address, beside a resolv.conf that names these
+/// resolvers.
 async fn serve(at: Ipv4Addr, subnet: &str, resolvers: &[Ipv4Addr]) -> (SocketAddr, Running) {
     let folder = tempfile::tempdir().unwrap();
     let resolv_conf = folder.path().join("resolv.conf");

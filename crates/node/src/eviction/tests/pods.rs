@@ -204,7 +204,8 @@ fn a_node_under_pressure_lets_in_whom_upstream_lets_in() {
 }
 
 proptest! {
-    /// Whoever uses no more than it asked for goes after everybody who does, whatever the priorities.
+    /// Whoever uses no more than it asked for goes after everybody who does, whatever the
+    /// priorities.
     #[test]
     fn nobody_within_its_requests_goes_before_one_above_them(
         pods in proptest::collection::vec((-3..3_i32, 0..100_u64, 0..100_u64), 1..12),

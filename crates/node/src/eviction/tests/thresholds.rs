@@ -160,8 +160,9 @@ fn the_default_for_images_holds_where_they_have_a_file_system_of_their_own() {
 }
 
 proptest! {
-    /// Whatever is seen when: nothing is evicted for a signal that is not short, what is short and hard is acted upon at once,
-    /// and a pressure is shown exactly while it is seen or was a while ago.
+    /// Whatever is seen when: nothing is evicted for a signal that is not short, what is short and
+    /// hard is acted upon at once, and a pressure is shown exactly while it is seen or was a while
+    /// ago.
     #[test]
     fn a_verdict_follows_from_what_is_seen(
         looks in proptest::collection::vec((0..400_u64, 0..300_u64, 0..300_u64), 1..40),

@@ -1,4 +1,5 @@
-//! A reader beside a writer that rotates its files as the shim does: `f` → `f.1` → `f.2`, the oldest goes.
+//! A reader beside a writer that rotates its files as the shim does: `f` → `f.1` → `f.2`, the
+//! oldest goes.
 
 use std::fs;
 use std::io::Write;

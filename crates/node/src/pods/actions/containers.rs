@@ -1,4 +1,5 @@
-//! Preparing a container and starting it: everything that its spec refers to is looked up and put in place.
+//! Preparing a container and starting it: everything that its spec refers to is looked up and put
+//! in place.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -103,8 +104,9 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         create_file(&message).map_err(|e| failed("create the termination message file", e))
     }
 
-    /// What has time until it runs: logs and messages of earlier starts go, and the next one finds its message's file, for which an
-    /// inode would have to be looked for. Nothing waits for it, and nothing is lost when it fails.
+    /// What has time until it runs: logs and messages of earlier starts go, and the next one finds
+    /// its message's file, for which an inode would have to be looked for. Nothing waits for it,
+    /// and nothing is lost when it fails.
     fn tidy_behind(&self, container: &str, attempt: ContainerAttempt, renewal: Renewal) {
         let logs = self.dirs.container_logs(container);
         // the message before the last is in no status any more
@@ -126,8 +128,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 }
 
-/// The folders of its volumes that it mounts and that are missing. What fails is a mistake of its spec or in its volume, as with the
-/// kubelet (`makeMounts`), whose words these are.
+/// The folders of its volumes that it mounts and that are missing. What fails is a mistake of its
+/// spec or in its volume, as with the kubelet (`makeMounts`), whose words these are.
 fn make_sub_paths(container: &Container, mounts: &[Mount]) -> Result<(), ActionError> {
     for mount in mounts {
         let (MountSource::Host(volume), Some(sub_path)) = (&mount.source, &mount.sub_path) else {

@@ -56,7 +56,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         Ok(Outcome::ImagePresent { image_id: info.id, source })
     }
 
-    /// Makes sure of the images that a restart needs, one after the other. Answers what cannot be had, and why.
+    /// Makes sure of the images that a restart needs, one after the other. Answers what cannot be
+    /// had, and why.
     pub(crate) async fn have_images(self, images: Vec<NeededImage>) -> Result<(), String> {
         for NeededImage { container, image, policy } in images {
             let found = match self.clone().look_for_image(&image, policy).await {

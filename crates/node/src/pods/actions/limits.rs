@@ -1,6 +1,7 @@
-//! Changing the limits of a pod and its containers while they run. As in the kubelet (`validateMemoryResizeAction`), no memory
-//! limit is set below what is in use: the kernel would end processes for it. Between the look and the change more may come into
-//! use; that is upstream's gap, too.
+//! Changing the limits of a pod and its containers while they run. As in the kubelet
+//! (`validateMemoryResizeAction`), no memory limit is set below what is in use: the kernel would
+//! end processes for it. Between the look and the change more may come into use; that is upstream's
+//! gap, too.
 
 use rekindle_pod::{ActionError, ContainerKey as CoreKey, LimitStep, Outcome, Restarts};
 use rekindle_runtime::{Change, MemoryState, Runtime, SandboxKey};
@@ -49,7 +50,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         updated.map(|()| Outcome::Done).map_err(|e| runtime_error(&e))
     }
 
-    /// Refuses limits below what is in use: the pod's, if one is given, and those of these containers.
+    /// Refuses limits below what is in use: the pod's, if one is given, and those of these
+    /// containers.
     async fn check_memory(
         &self,
         sandbox: &SandboxKey,

@@ -22,7 +22,8 @@ const PAYLOAD_RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest of these waits.
 const PAYLOAD_RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// What keeps work on one pod's volumes from meeting other work on them, and from going by what is old.
+/// What keeps work on one pod's volumes from meeting other work on them, and from going by what is
+/// old.
 #[derive(Clone)]
 pub(crate) struct VolumeWork {
     turn: Arc<Mutex<()>>,
@@ -42,8 +43,8 @@ impl VolumeWork {
 }
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
-    /// Brings projected files to what the objects and the pod's labels say now; tries until it is done, and tells of each
-    /// cause once. To be dropped when something has changed again.
+    /// Brings projected files to what the objects and the pod's labels say now; tries until it is
+    /// done, and tells of each cause once. To be dropped when something has changed again.
     pub(crate) async fn update_payloads(self) {
         let mut wait = PAYLOAD_RETRY_MIN;
         let mut told = String::new();
@@ -68,8 +69,9 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         .await
     }
 
-    /// Waits for other work on the volumes to end, and looks at the pod anew. The guard belongs into the thread that works:
-    /// it must not come free when only the waiting for that thread is given up.
+    /// Waits for other work on the volumes to end, and looks at the pod anew. The guard belongs
+    /// into the thread that works: it must not come free when only the waiting for that thread is
+    /// given up.
     async fn take_turn(&mut self) -> OwnedMutexGuard<()> {
         let turn = self.volumes.turn().await;
         self.pod = self.volumes.newest.borrow().clone();

@@ -63,8 +63,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         }
     }
 
-    /// Why the pod is not taken up for its ports, if it is not. One that is over has given them back, and one that is gone from the API
-    /// does so in a moment.
+    /// Why the pod is not taken up for its ports, if it is not. One that is over has given them
+    /// back, and one that is gone from the API does so in a moment.
     fn port_refusal(&self, pod: &Pod) -> Option<Eviction> {
         let wanted = host_ports::claimed_ports(pod);
         if wanted.is_empty() {

@@ -1,4 +1,5 @@
-//! The manager's part of a node shutdown: tells the pods whose turn it is. What is decided is in [`crate::shutdown`].
+//! The manager's part of a node shutdown: tells the pods whose turn it is. What is decided is in
+//! [`crate::shutdown`].
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::Severity;
@@ -13,8 +14,9 @@ use crate::network::PodNetwork;
 use crate::shutdown::{Candidate, EVENT, EVENT_MESSAGE, Shutdown, Step};
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
-    /// Ends the pods: by a shutdown, where there is time for one, else all at once, to come back with the node. What an earlier
-    /// agent left and is not taken up yet is ended in the second way.
+    /// Ends the pods: by a shutdown, where there is time for one, else all at once, to come back
+    /// with the node. What an earlier agent left and is not taken up yet is ended in the second
+    /// way.
     pub(super) fn stop(&mut self) {
         match self.phase {
             Phase::Serving if self.rules.shutdown.is_on() => self.begin_shutdown(),
@@ -43,7 +45,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.shutdown = Some(Shutdown::new(&self.rules.shutdown, pods));
     }
 
-    /// Takes a shutdown as far as it goes now; answers when it wants to go on though nothing happens.
+    /// Takes a shutdown as far as it goes now; answers when it wants to go on though nothing
+    /// happens.
     pub(super) fn drive_shutdown(&mut self) -> Option<Instant> {
         loop {
             let workers = &self.workers;

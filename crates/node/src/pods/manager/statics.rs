@@ -1,5 +1,5 @@
-//! The manager's part of static pods: which are started and ended, and mirrors that show nothing. What is wanted is in
-//! [`StaticPods`](crate::static_pods::StaticPods).
+//! The manager's part of static pods: which are started and ended, and mirrors that show nothing.
+//! What is wanted is in [`StaticPods`](crate::static_pods::StaticPods).
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.take_up();
     }
 
-    /// Takes up the static pods that are not here yet. While an earlier one of the name still ends, the new one waits: they may
-    /// not share what is theirs by name.
+    /// Takes up the static pods that are not here yet. While an earlier one of the name still ends,
+    /// the new one waits: they may not share what is theirs by name.
     pub(super) fn start_statics(&mut self) {
         let is_free = |pod: &PodRef| {
             let mut here = self.workers.values().filter(|w| matches!(w.source, Source::File(_)));

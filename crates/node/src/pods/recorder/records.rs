@@ -18,7 +18,8 @@ const REFILL: TickDuration = TickDuration::from_secs(300);
 /// Different messages of one reason before they are combined.
 const SIMILAR_MAX: usize = 10;
 
-/// Bytes of a pod's name in the name of an event: the rest is a serial number, and a name has at most 253.
+/// Bytes of a pod's name in the name of an event: the rest is a serial number, and a name has at
+/// most 253.
 const STEM_BYTES_MAX: usize = 220;
 
 /// What makes two events the same.

@@ -1,7 +1,8 @@
-//! Promise P1: kill -9 of the agent at any moment; nothing dies, nothing is started twice, and it converges again.
+//! Promise P1: kill -9 of the agent at any moment; nothing dies, nothing is started twice, and it
+//! converges again.
 //!
-//! Each scenario is run once for every boundary of a runtime call: the agent stops there for ever, is dropped, and another one
-//! takes over on the same disk, API and machine.
+//! Each scenario is run once for every boundary of a runtime call: the agent stops there for ever,
+//! is dropped, and another one takes over on the same disk, API and machine.
 
 use std::time::Duration;
 
@@ -225,7 +226,8 @@ async fn a_sandbox_that_nobody_knows_goes_only_after_the_api_has_answered() {
     .unwrap();
 }
 
-/// `kubectl delete --force`: the object is gone at once, and the node still ends the pod and cleans up.
+/// `kubectl delete --force`: the object is gone at once, and the node still ends the pod and cleans
+/// up.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_forced_out_of_the_api_is_ended_and_cleaned_up() {
     let (world, _agent) = running_pod().await;
@@ -237,8 +239,9 @@ async fn a_pod_that_is_forced_out_of_the_api_is_ended_and_cleaned_up() {
     assert_eq!(world.machine.count("signal app"), 1);
 }
 
-/// Kubernetes' documentation promises such a pod a small grace period (the kubelet gives it all of its own: kubernetes#110507). Its
-/// successor, which a StatefulSet makes at once, is not to find it running.
+/// Kubernetes' documentation promises such a pod a small grace period (the kubelet gives it all of
+/// its own: kubernetes#110507). Its successor, which a StatefulSet makes at once, is not to find it
+/// running.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_forced_out_of_the_api_does_not_get_all_of_its_grace() {
     for before in [None, Some(30)] {

@@ -1,4 +1,5 @@
-//! Images of pods: pulled with their secrets, bounded, ended with their pod, and removed when the disk fills.
+//! Images of pods: pulled with their secrets, bounded, ended with their pod, and removed when the
+//! disk fills.
 
 use k8s_openapi::api::core::v1::{LocalObjectReference, Pod};
 use rekindle_runtime::ImageUse;

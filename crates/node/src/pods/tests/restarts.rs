@@ -124,7 +124,8 @@ fn made_again(world: &World) {
     world.api.create("pods", &pod("web", vec![container("app")]));
 }
 
-/// A restart of a pod that takes its time has begun, and nothing that is said of it can be written. The UID of the pod.
+/// A restart of a pod that takes its time has begun, and nothing that is said of it can be written.
+/// The UID of the pod.
 async fn begun_and_not_written(world: &World) -> (Handle, serde_json::Value) {
     world.machine.stubborn("app");
     world.api.create("pods", &pod("web", vec![container("app")]));
@@ -137,7 +138,8 @@ async fn begun_and_not_written(world: &World) -> (Handle, serde_json::Value) {
     (agent, first)
 }
 
-/// The agent dies between beginning it and the first report: nothing but the journal of the first pod says who has it.
+/// The agent dies between beginning it and the first report: nothing but the journal of the first
+/// pod says who has it.
 async fn begun_and_told_nobody(world: &World) -> serde_json::Value {
     let (agent, first) = begun_and_not_written(world).await;
     world.crash(agent);
@@ -215,7 +217,8 @@ async fn a_restart_of_a_pod_that_has_ended_is_refused() {
     assert_eq!(message, json!("pod default/job has finished (phase Succeeded)"));
 }
 
-/// A disk that is full: the grace begins when the container can be asked. A pod that is over is ended all the same.
+/// A disk that is full: the grace begins when the container can be asked. A pod that is over is
+/// ended all the same.
 #[tokio::test(start_paused = true)]
 async fn a_restart_while_the_journal_cannot_be_written_gives_the_whole_grace_when_it_can() {
     let world = World::new();
@@ -252,7 +255,8 @@ async fn a_restart_while_the_journal_cannot_be_written_gives_the_whole_grace_whe
     world.api.until("gone", |api| api.get("pods", "other").is_none()).await;
 }
 
-/// What stands at terminationMessagePath and /etc/hosts may be written by the container as it likes.
+/// What stands at terminationMessagePath and /etc/hosts may be written by the container as it
+/// likes.
 #[tokio::test(start_paused = true)]
 async fn a_container_that_fills_its_files_keeps_neither_its_pod_nor_another_container_from_restarting()
  {

@@ -324,7 +324,8 @@ async fn a_container_gets_the_stop_signal_of_its_spec() {
     assert_eq!(world.machine.count("signal app Number(10)"), 1);
 }
 
-/// A data folder may be reached through a link; what is beneath it is still opened without following any.
+/// A data folder may be reached through a link; what is beneath it is still opened without
+/// following any.
 #[tokio::test(start_paused = true)]
 async fn folders_may_lie_behind_a_link() {
     let world = World::new();
@@ -375,7 +376,8 @@ async fn projected_files_follow_labels_and_config_maps_while_the_pod_runs() {
     assert_eq!(world.machine.starts("app"), 1, "an update restarts nothing");
 }
 
-/// The kubelet sets up each volume for itself, and so a pod's token does not end with a ConfigMap that somebody has deleted.
+/// The kubelet sets up each volume for itself, and so a pod's token does not end with a ConfigMap
+/// that somebody has deleted.
 #[tokio::test(start_paused = true)]
 async fn a_config_map_that_is_deleted_holds_up_no_other_volume_and_is_told() {
     let world = World::new();
@@ -414,7 +416,8 @@ async fn a_config_map_that_is_deleted_holds_up_no_other_volume_and_is_told() {
     agent.stop(StopMode::EndPods).await;
 }
 
-/// A disk that is full: no attempt is begun whose number is not kept, and the pod goes on when there is room.
+/// A disk that is full: no attempt is begun whose number is not kept, and the pod goes on when
+/// there is room.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_started_while_the_journal_cannot_be_written() {
     let world = World::new();
@@ -441,7 +444,8 @@ async fn a_panic_in_one_pods_action_is_retried_and_no_other_pod_notices() {
     assert_eq!(world.machine.starts("db"), 1);
 }
 
-/// A finalizer holds the object after the pod is over: it is not taken up again, however often the object changes.
+/// A finalizer holds the object after the pod is over: it is not taken up again, however often the
+/// object changes.
 #[tokio::test(start_paused = true)]
 async fn a_pod_held_by_a_finalizer_is_over_all_the_same() {
     let world = World::new();

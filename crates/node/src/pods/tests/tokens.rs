@@ -1,4 +1,5 @@
-//! The token in a pod's volume: there before the container, replaced before it ends, for as long as the pod runs.
+//! The token in a pod's volume: there before the container, replaced before it ends, for as long as
+//! the pod runs.
 
 use std::path::PathBuf;
 

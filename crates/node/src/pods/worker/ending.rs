@@ -1,9 +1,11 @@
-//! What is left to do when a pod's core has finished: volumes, the journal, the API object, the logs.
+//! What is left to do when a pod's core has finished: volumes, the journal, the API object, the
+//! logs.
 //!
 //! ```text
 //! Finish ─► volumes unmounted ─► last status, and what came of restarts, in the API ─► journal forgotten ─► (deletion) ─► folder ─► API object ─► logs
 //! ```
-//! A crash at any arrow is taken up by the next agent: as long as the object is there, somebody knows.
+//! A crash at any arrow is taken up by the next agent: as long as the object is there, somebody
+//! knows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +50,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         if self.wait_for_deletion().await == Flow::Continue {
             return; // the agent ends before the object does
         }
-        // the object goes last: while it is there, somebody knows that there may be something to clean up
+        // the object goes last: while it is there, somebody knows that there may be something to
+        // clean up
         let (dirs, trash) = (self.dirs.clone(), self.node.dirs.trash());
         self.blocking(move || remove_folder(&dirs)).await;
         self.shown_by.delete_object(&self.node.client, &self.pod_ref, self.existence).await;
@@ -67,7 +70,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    /// Deletes what was moved aside. Who has the pod evicted for what it has written looks at the disk next, and waits for it.
+    /// Deletes what was moved aside. Who has the pod evicted for what it has written looks at the
+    /// disk next, and waits for it.
     async fn sweep(&mut self, contents: Contents) {
         match contents {
             Contents::Keep => return,

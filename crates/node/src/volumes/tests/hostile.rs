@@ -1,4 +1,5 @@
-//! What a pod may have left in its volumes. The host must stay untouched; see reliability, "Hostile input".
+//! What a pod may have left in its volumes. The host must stay untouched; see reliability, "Hostile
+//! input".
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -43,7 +44,8 @@ fn links_to_the_host_are_removed_and_not_followed() {
     assert!(!volumes.dirs.volumes().exists());
 }
 
-/// The volume's own folder replaced by a link: nothing behind it is touched, and its permissions are not changed.
+/// The volume's own folder replaced by a link: nothing behind it is touched, and its permissions
+/// are not changed.
 #[test]
 fn a_link_in_place_of_the_volume_is_not_followed() {
     let (volumes, path, host) = scratch();
@@ -135,8 +137,8 @@ fn removing_what_is_absent_is_success() {
     remove_tree(&volumes.folder.join("absent")).unwrap();
 }
 
-/// What a pod that may write to its projected files (a privileged one) makes of them is replaced, and nothing behind it is
-/// written to or deleted.
+/// What a pod that may write to its projected files (a privileged one) makes of them is replaced,
+/// and nothing behind it is written to or deleted.
 #[test]
 fn links_in_place_of_projected_files_are_replaced() {
     let config = json!([{ "name": "cfg", "configMap": { "name": "settings" } }]);

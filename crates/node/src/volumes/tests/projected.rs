@@ -77,7 +77,8 @@ fn a_reader_sees_the_old_or_the_new_content_never_both() {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let Ok(data) = fs::canonicalize(path.join("..data")) else { continue };
                 let both = (fs::read_to_string(data.join("a")), fs::read_to_string(data.join("b")));
-                // a version that is being removed may be half gone, but what is read belongs together
+                // a version that is being removed may be half gone, but what is read belongs
+                // together
                 if let (Ok(a), Ok(b)) = both {
                     assert_eq!(a, b);
                     reads += 1;
@@ -154,7 +155,8 @@ fn a_projected_volume_brings_its_sources_together() {
     assert_eq!(seen(&volumes.path("all")), expected);
 }
 
-/// The item's user comes before the volume's, a token's own before both, and the volume's before the pod's.
+/// The item's user comes before the volume's, a token's own before both, and the volume's before
+/// the pod's.
 #[test]
 fn files_belong_to_whom_the_item_or_the_volume_names() {
     let keys =
@@ -207,10 +209,12 @@ fn files_belong_to_whom_the_item_or_the_volume_names() {
     assert_eq!(version(), before, "nothing to write");
 }
 
-/// Who owns a token, and who may read it: as the kubelet decides it from the users that the pod's containers run as.
+/// Who owns a token, and who may read it: as the kubelet decides it from the users that the pod's
+/// containers run as.
 #[test]
 fn a_token_is_for_the_pods_own_user_where_that_is_known() {
-    // (the pod's security context, that of its container, the source's own user, mode, owner, group)
+    // (the pod's security context, that of its container, the source's own user, mode, owner,
+    // group)
     for (of_pod, of_app, user, mode, owner, group) in [
         (json!({}), json!({}), json!(null), 0o644, 0, 0),
         (json!({ "runAsUser": 4711 }), json!({}), json!(null), 0o600, 4711, 0),

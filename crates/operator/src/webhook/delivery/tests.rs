@@ -46,8 +46,8 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A receiver on loopback that takes one connection, with a certificate of this authority for 127.0.0.1. What it received comes back
-/// when TLS was agreed on.
+/// A receiver on loopback that takes one connection, with a certificate of this authority for
+/// 127.0.0.1. What it received comes back when TLS was agreed on.
 async fn receiver(
     authority: &CertifiedIssuer<'static, KeyPair>,
 ) -> (SocketAddr, tokio::task::JoinHandle<std::io::Result<String>>) {

@@ -1,16 +1,18 @@
-//! What the memory controller still counts for a group whose processes have ended: pages of files and folders that they made or were the
-//! first to read.
+//! What the memory controller still counts for a group whose processes have ended: pages of files
+//! and folders that they made or were the first to read.
 //!
-//! Each such page keeps the group alive in the kernel after its folder is gone, for as long as memory is plenty. A container that
-//! crashes for weeks leaves thousands of groups behind, and everything that walks through them gets slow (docs/adr/0034).
+//! Each such page keeps the group alive in the kernel after its folder is gone, for as long as
+//! memory is plenty. A container that crashes for weeks leaves thousands of groups behind, and
+//! everything that walks through them gets slow (docs/adr/0034).
 
 use std::fs;
 use std::path::Path;
 
 use super::read_number;
 
-/// More than this is cache that is worth more than the group that it keeps: the next container reads the same files. So much of it at a
-/// time cannot be kept often without memory getting short, and then the kernel forgets it by itself.
+/// More than this is cache that is worth more than the group that it keeps: the next container
+/// reads the same files. So much of it at a time cannot be kept often without memory getting short,
+/// and then the kernel forgets it by itself.
 const WORTH_KEEPING_BYTES: u64 = 4 << 20;
 
 /// The controller's files of one version.
@@ -21,7 +23,8 @@ pub(super) struct Files {
     pub forget: &'static str,
 }
 
-/// Has the kernel forget what little a group without processes holds. That it cannot is no error: the group goes all the same.
+/// Has the kernel forget what little a group without processes holds. That it cannot is no error:
+/// the group goes all the same.
 pub(super) fn forget(folder: &Path, files: &Files) {
     let has_processes = fs::read_to_string(folder.join("cgroup.procs"));
     if has_processes.is_ok_and(|pids| !pids.is_empty()) {

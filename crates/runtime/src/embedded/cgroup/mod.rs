@@ -1,7 +1,8 @@
 //! Cgroups of pods and containers, version 1 and 2:
 //! `rekindle/<engine>/pod<uid>/<sandbox attempt>/<container>-<attempt>`.
 //!
-//! A pod's limits are on its sandbox attempt, so that a whole-pod restart starts with fresh counters.
+//! A pod's limits are on its sandbox attempt, so that a whole-pod restart starts with fresh
+//! counters.
 
 mod leftovers;
 mod oom_notices;
@@ -92,8 +93,8 @@ impl Cgroups {
         }
     }
 
-    /// Makes a container's cgroup with its limits. One that is left from an attempt to create it is replaced, so that its
-    /// counters are new.
+    /// Makes a container's cgroup with its limits. One that is left from an attempt to create it is
+    /// replaced, so that its counters are new.
     pub(crate) fn create_container(
         &self,
         key: &SandboxKey,
@@ -212,7 +213,8 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Sandboxes' cgroups of this engine that stand but are not among `known`: leftovers of a life before.
+    /// Sandboxes' cgroups of this engine that stand but are not among `known`: leftovers of a life
+    /// before.
     pub(crate) fn strays(&self, known: &[SandboxKey]) -> Vec<Stray> {
         let known: Vec<PathBuf> = known.iter().map(|key| self.pod_path(key)).collect();
         let mut strays = Vec::new();
@@ -229,7 +231,8 @@ impl Cgroups {
         strays
     }
 
-    /// Kills what is in a stray. Its processes end by themselves; then [`Self::remove_stray`] works.
+    /// Kills what is in a stray. Its processes end by themselves; then [`Self::remove_stray`]
+    /// works.
     pub(crate) fn kill_stray(&self, stray: &Stray) -> Result<(), CgroupError> {
         self.kill(&stray.path)
     }
@@ -244,8 +247,8 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Takes this engine's own folders away; those that still hold a sandbox stay. The folder that all engines share stays,
-    /// too: another one may be making its own in it just now.
+    /// Takes this engine's own folders away; those that still hold a sandbox stay. The folder that
+    /// all engines share stays, too: another one may be making its own in it just now.
     pub(crate) fn remove_engine(&self) -> Result<(), CgroupError> {
         for folder in self.folders(&self.base) {
             match fs::remove_dir(&folder) {
@@ -277,8 +280,8 @@ pub(crate) struct Stray {
     path: PathBuf,
 }
 
-/// Kills a tree of cgroups: with `cgroup.kill` where the kernel has it, else process by process until none is left that
-/// was there before.
+/// Kills a tree of cgroups: with `cgroup.kill` where the kernel has it, else process by process
+/// until none is left that was there before.
 fn kill_tree(folder: &Path) -> Result<(), CgroupError> {
     match fs::write(folder.join("cgroup.kill"), "1") {
         Ok(()) => return Ok(()),
@@ -378,7 +381,8 @@ enum Earlier {
     Replaced,
 }
 
-/// Makes a folder and those before it. That it is new is the usual case, so nobody looks for an earlier one before.
+/// Makes a folder and those before it. That it is new is the usual case, so nobody looks for an
+/// earlier one before.
 fn make(folder: &Path, earlier: Earlier) -> Result<(), CgroupError> {
     let made = match (fs::create_dir(folder), earlier) {
         (Err(e), Earlier::Replaced) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -391,7 +395,8 @@ fn make(folder: &Path, earlier: Earlier) -> Result<(), CgroupError> {
     made.map_err(|e| CgroupError::new("make cgroup", folder, e))
 }
 
-/// Reads mountinfo(5): field 5 is the mount point; behind ` - ` come the file system and its options.
+/// Reads mountinfo(5): field 5 is the mount point; behind ` - ` come the file system and its
+/// options.
 fn hierarchies(mountinfo: &str) -> Option<Hierarchies> {
     let mut trees = v1::Trees::default();
     let mut unified = None;

@@ -1,4 +1,5 @@
-//! How the kernel tells that a cgroup's memory is short. Source: Documentation/admin-guide/cgroup-v1/memory.rst, "OOM Control".
+//! How the kernel tells that a cgroup's memory is short. Source:
+//! Documentation/admin-guide/cgroup-v1/memory.rst, "OOM Control".
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,8 +11,8 @@ use super::{CgroupError, Cgroups, Hierarchies};
 use crate::spec::SandboxKey;
 
 impl Cgroups {
-    /// What becomes readable when the kernel is about to kill in a container's cgroup, and when that goes away. None in version 2: there a
-    /// kill takes the whole container.
+    /// What becomes readable when the kernel is about to kill in a container's cgroup, and when
+    /// that goes away. None in version 2: there a kill takes the whole container.
     pub(crate) fn oom_notices(
         &self,
         key: &SandboxKey,

@@ -1,7 +1,7 @@
 //! Version 1: a tree per controller (or set of controllers).
 //!
-//! A process joins through the `tasks` file: through `cgroup.procs` the kernel waits for a grace period, ten milliseconds
-//! a time.
+//! A process joins through the `tasks` file: through `cgroup.procs` the kernel waits for a grace
+//! period, ten milliseconds a time.
 
 use std::path::{Path, PathBuf};
 
@@ -184,7 +184,8 @@ fn update_memory(folder: &Path, limits: &Resources, change: Change) -> Result<()
     let Some(new) = changed(current, limits.memory_limit_bytes, change) else { return Ok(()) };
     let text = new.map_or_else(|| "-1".to_owned(), |bytes| bytes.to_string());
     let is_lowered = new.is_some_and(|new| current.is_none_or(|current| new < current));
-    // The limit with swap may never be below the one without; absent where the kernel does not account for swap.
+    // The limit with swap may never be below the one without; absent where the kernel does not
+    // account for swap.
     let with_swap = || drop(write(folder, "memory.memsw.limit_in_bytes", &text));
     if is_lowered {
         write(folder, "memory.limit_in_bytes", &text)?;

@@ -1,4 +1,5 @@
-//! Version 2: one tree, in which a group either holds processes or hands its controllers on to children.
+//! Version 2: one tree, in which a group either holds processes or hands its controllers on to
+//! children.
 
 use std::path::{Path, PathBuf};
 
@@ -124,8 +125,9 @@ pub(super) fn memory(folder: &Path) -> Result<MemoryState, CgroupError> {
 }
 
 impl Holds {
-    /// Shares (2..=262144, 1024 is usual) as a weight (1..=10000, 100 is usual). Upstream has two formulas: the kubelet, which makes the
-    /// pods' groups, that of KEP-2254; runc (1.3.2) and crun (1.23), which make the containers', one in which the usual is the usual.
+    /// Shares (2..=262144, 1024 is usual) as a weight (1..=10000, 100 is usual). Upstream has two
+    /// formulas: the kubelet, which makes the pods' groups, that of KEP-2254; runc (1.3.2) and crun
+    /// (1.23), which make the containers', one in which the usual is the usual.
     fn weight(self, shares: u64) -> u64 {
         let shares = shares.clamp(2, 262_144);
         match self {

@@ -1,6 +1,7 @@
 //! From a filter to a classic BPF program: a balanced tree of comparisons on the call's number.
 //!
-//! `check the architecture → load the number → halve the range until one verdict is left → look at its arguments → answer`
+//! `check the architecture → load the number → halve the range until one verdict is left → look at
+//! its arguments → answer`
 
 use super::conditions;
 use super::filter::{Action, Filter, Verdict, X32};
@@ -21,7 +22,8 @@ const OWN_ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const OWN_ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// The program as the shim takes it: 16 hex digits per instruction. `None` when the kernel would not take it: too long.
+/// The program as the shim takes it: 16 hex digits per instruction. `None` when the kernel would
+/// not take it: too long.
 pub(super) fn compile(filter: &Filter) -> Option<String> {
     let write = |i: &Instruction| {
         format!("{:04x}{:02x}{:02x}{:08x}", i.code, i.jump_true, i.jump_false, i.value)

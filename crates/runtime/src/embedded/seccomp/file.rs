@@ -8,7 +8,8 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 /// Bytes of a profile at most. Docker's own has 15 KiB.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// A profile that is not there, or none. A container with it cannot be made; somebody may mend it, so that is tried again.
+/// A profile that is not there, or none. A container with it cannot be made; somebody may mend it,
+/// so that is tried again.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot load seccomp profile {path:?}: {problem}")]
 pub(crate) struct ProfileError {

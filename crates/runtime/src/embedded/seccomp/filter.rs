@@ -1,8 +1,10 @@
-//! What a filter says, before it is a program: for each system call rules on its arguments, and what becomes of it else.
+//! What a filter says, before it is a program: for each system call rules on its arguments, and
+//! what becomes of it else.
 
 use std::collections::BTreeMap;
 
-/// The first number of x32 calls, on machines that have them. They are another set of calls: none is ever allowed.
+/// The first number of x32 calls, on machines that have them. They are another set of calls: none
+/// is ever allowed.
 pub(super) const X32: u32 = 0x4000_0000;
 
 /// The value that a filter returns for a call: seccomp(2).

@@ -1,4 +1,5 @@
-//! One instruction of a classic BPF program, as the kernel takes it, and the codes of those that filters are made of.
+//! One instruction of a classic BPF program, as the kernel takes it, and the codes of those that
+//! filters are made of.
 
 // linux/filter.h, linux/bpf_common.h
 pub(super) const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS

@@ -1,13 +1,16 @@
-//! The `RuntimeDefault` seccomp profile, after the container engines' own: an allow-list; what is not on it fails with
-//! EPERM, and what this profile has never heard of with ENOSYS, so that programs fall back to older calls.
+//! The `RuntimeDefault` seccomp profile, after the container engines' own: an allow-list; what is
+//! not on it fails with EPERM, and what this profile has never heard of with ENOSYS, so that
+//! programs fall back to older calls.
 //!
-//! Only the machine's own architecture is allowed: 32-bit programs on a 64-bit kernel are killed (the engines allow them).
+//! Only the machine's own architecture is allowed: 32-bit programs on a 64-bit kernel are killed
+//! (the engines allow them).
 //!
-//! Profiles of the node's own (`Localhost`) are read from files ([`file`]), in the form that the container engines read
-//! ([`profile`]).
+//! Profiles of the node's own (`Localhost`) are read from files ([`file`]), in the form that the
+//! container engines read ([`profile`]).
 //!
-//! Compiled to a search tree ([`bpf`]): the kernel tries every filter with every system call when it is loaded, which for a
-//! list of comparisons, one after the other, takes a third of a container's start.
+//! Compiled to a search tree ([`bpf`]): the kernel tries every filter with every system call when
+//! it is loaded, which for a list of comparisons, one after the other, takes a third of a
+//! container's start.
 
 mod bpf;
 mod conditions;
@@ -28,11 +31,12 @@ use profile::Surroundings;
 
 use super::capabilities::bit;
 
-/// Namespace flags of clone(2), which only CAP_SYS_ADMIN may use: CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER |
-/// NEWPID | NEWNET.
+/// Namespace flags of clone(2), which only CAP_SYS_ADMIN may use: CLONE_NEWNS | NEWCGROUP | NEWUTS |
+/// NEWIPC | NEWUSER | NEWPID | NEWNET.
 const CLONE_NAMESPACES: u64 = 0x7e02_0000;
 
-/// Values of personality(2) that change nothing about security: PER_LINUX, PER_LINUX32, UNAME26, both, and a query.
+/// Values of personality(2) that change nothing about security: PER_LINUX, PER_LINUX32, UNAME26,
+/// both, and a query.
 const PERSONALITIES: &[u64] = &[0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// The socket family that is refused: vsock reaches the hypervisor, which no network policy sees.
@@ -59,7 +63,8 @@ impl Profiles {
     }
 }
 
-/// A profile of the node's own, as the shim takes it: read anew for each container, as somebody may have changed it.
+/// A profile of the node's own, as the shim takes it: read anew for each container, as somebody may
+/// have changed it.
 pub(crate) fn localhost(
     folder: &Path,
     name: &Path,
@@ -110,7 +115,8 @@ fn verdicts(capabilities: u64) -> BTreeMap<u32, Verdict> {
     } else {
         let no_namespaces = when(CLONE_NAMESPACES, 0, Action::ALLOW);
         set(libc::SYS_clone, Verdict { rules: vec![no_namespaces], otherwise: Action::REFUSE });
-        // It hides its flags behind a pointer, where no filter can look: programs fall back to clone.
+        // It hides its flags behind a pointer, where no filter can look: programs fall back to
+        // clone.
         set(libc::SYS_clone3, Verdict::always(Action::UNKNOWN));
     }
     let harmless = PERSONALITIES.iter().map(|value| when(LOWER_HALF, *value, Action::ALLOW));

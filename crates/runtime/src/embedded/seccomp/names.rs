@@ -5,7 +5,8 @@ macro_rules! named {
     ($($name:ident)*) => { &[$((stringify!($name), libc::$name)),*] };
 }
 
-/// The number of a call; `None` when this machine has no such call, or nobody has told this program.
+/// The number of a call; `None` when this machine has no such call, or nobody has told this
+/// program.
 pub(super) fn number(name: &str) -> Option<u32> {
     let known =
         COMMON.iter().chain(OWN).find(|(known, _)| known.strip_prefix("SYS_") == Some(name));

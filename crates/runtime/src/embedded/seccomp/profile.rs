@@ -1,11 +1,13 @@
 //! Profiles of the node's own: from the JSON that container engines read to a filter. Pure.
 //!
-//! The fields are those of the OCI runtime specification (`linux.seccomp`), and those by which docker's profiles depend on the
-//! machine (`archMap`, `includes`, `excludes`). A field that is neither is refused: half a profile is none.
+//! The fields are those of the OCI runtime specification (`linux.seccomp`), and those by which
+//! docker's profiles depend on the machine (`archMap`, `includes`, `excludes`). A field that is
+//! neither is refused: half a profile is none.
 //!
-//! Rules for one call: one without arguments goes before those with arguments, the first of several counts; rules that say
-//! what the default says are left out; calls beyond the last one that a restrictive profile names fail with ENOSYS, so that
-//! programs fall back to older ones (all as runc with libseccomp).
+//! Rules for one call: one without arguments goes before those with arguments, the first of several
+//! counts; rules that say what the default says are left out; calls beyond the last one that a
+//! restrictive profile names fail with ENOSYS, so that programs fall back to older ones (all as
+//! runc with libseccomp).
 
 use std::collections::BTreeMap;
 
@@ -113,7 +115,8 @@ pub(super) fn parse(text: &[u8], surroundings: Surroundings) -> Result<Filter, S
     Ok(Filter { verdicts, otherwise: default.action, last, above })
 }
 
-/// What a profile says of the machines it is for. Programs of other machines than this one are ended in any case.
+/// What a profile says of the machines it is for. Programs of other machines than this one are
+/// ended in any case.
 fn check_machines(document: &Document) -> Result<(), String> {
     let architectures = document.architectures.iter().flatten();
     let mapped = document.arch_map.iter().flatten();
@@ -189,7 +192,8 @@ fn add(group: &Syscalls, default: Action, calls: &mut BTreeMap<u32, Call>) -> Re
     Ok(())
 }
 
-/// Conditions on different arguments have to hold together; as soon as one argument has two, each is a rule of its own.
+/// Conditions on different arguments have to hold together; as soon as one argument has two, each
+/// is a rule of its own.
 fn rules(arguments: &[Argument], action: Action) -> Result<Vec<Rule>, String> {
     let mut conditions: Vec<Condition> = Vec::with_capacity(arguments.len());
     for (at, argument) in arguments.iter().enumerate() {

@@ -5,7 +5,8 @@ macro_rules! calls {
     ($($name:ident)*) => { &[$(libc::$name),*] };
 }
 
-/// The highest number that this table was made with (Linux 6.12): what comes after is unknown, not forbidden.
+/// The highest number that this table was made with (Linux 6.12): what comes after is unknown, not
+/// forbidden.
 pub(super) const LAST_KNOWN: u32 = 466;
 
 /// Calls that a container without any capability may make.

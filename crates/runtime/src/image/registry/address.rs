@@ -1,4 +1,5 @@
-//! Where a registry is reached: the host behind a reference's first part, and whether plain HTTP may be spoken to it.
+//! Where a registry is reached: the host behind a reference's first part, and whether plain HTTP
+//! may be spoken to it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -39,8 +40,9 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// The registry of `reference`. `plain_http` holds registries (`host` or `host:port`) that may be reached without TLS
-    /// beside those on loopback, which no other machine can listen in on (as Docker does for 127.0.0.0/8).
+    /// The registry of `reference`. `plain_http` holds registries (`host` or `host:port`) that may
+    /// be reached without TLS beside those on loopback, which no other machine can listen in on (as
+    /// Docker does for 127.0.0.0/8).
     pub(super) fn of(reference: &ImageReference, plain_http: &BTreeSet<String>) -> Self {
         let registry = reference.registry();
         if registry == DOCKER_HUB {

@@ -1,8 +1,8 @@
 //! The `Authorization` header of a session: which login is tried, and the token got for it.
 //!
-//! Logins are tried in their order until the registry takes one and shows what is asked for, as the kubelet does; without any, it is
-//! asked anonymously.
-//! A token that worked and does no longer has expired: another one is got for the same login.
+//! Logins are tried in their order until the registry takes one and shows what is asked for, as the
+//! kubelet does; without any, it is asked anonymously. A token that worked and does no longer has
+//! expired: another one is got for the same login.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -64,7 +64,8 @@ enum Standing {
 pub(super) enum Setback<'a> {
     /// The registry refused it, and asks for this.
     Refused(&'a [HeaderValue]),
-    /// It took it and says that there is no such thing: so do registries to a login that may not see it.
+    /// It took it and says that there is no such thing: so do registries to a login that may not
+    /// see it.
     NotFound,
 }
 
@@ -226,7 +227,8 @@ impl Authorizer {
         }
     }
 
-    /// The token service's address. It gets the login: never without TLS, unless the registry itself is spoken to so.
+    /// The token service's address. It gets the login: never without TLS, unless the registry
+    /// itself is spoken to so.
     fn token_service(&self, realm: &str) -> Result<Uri, RegistryError> {
         let uri: Uri = realm.parse().map_err(|_| self.unanswerable("its realm is no URL"))?;
         match (uri.scheme_str(), self.address.scheme) {
@@ -288,7 +290,8 @@ fn basic(username: &str, password: &str) -> Option<HeaderValue> {
     sensitive(&format!("Basic {}", STANDARD.encode(format!("{username}:{password}"))))
 }
 
-/// A header that hides itself in debug output. `None` when it holds what no header may hold: then the login is no good.
+/// A header that hides itself in debug output. `None` when it holds what no header may hold: then
+/// the login is no good.
 fn sensitive(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);

@@ -1,5 +1,5 @@
-//! What a registry asks for in `WWW-Authenticate` (RFC 9110, section 11.6.1; token flow: distribution project,
-//! "Token Authentication Specification").
+//! What a registry asks for in `WWW-Authenticate` (RFC 9110, section 11.6.1; token flow:
+//! distribution project, "Token Authentication Specification").
 
 /// A challenge that can be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub(super) enum Challenge {
     },
 }
 
-/// The challenge to answer among the header's values: a token is preferred to a password with each request.
+/// The challenge to answer among the header's values: a token is preferred to a password with each
+/// request.
 pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Challenge> {
     let found: Vec<Challenge> = headers.flat_map(challenges).collect();
     let bearer = found.iter().find(|challenge| matches!(challenge, Challenge::Bearer { .. }));

@@ -1,6 +1,7 @@
-//! Pull secrets: `kubernetes.io/dockerconfigjson` (docker's config.json) and `kubernetes.io/dockercfg`, its older form
-//! without the outer `auths`. Sources: Kubernetes documentation, "Pull an Image from a Private Registry"; docker CLI,
-//! "Credential stores" (`auth` is base64 of `user:password`).
+//! Pull secrets: `kubernetes.io/dockerconfigjson` (docker's config.json) and
+//! `kubernetes.io/dockercfg`, its older form without the outer `auths`. Sources: Kubernetes
+//! documentation, "Pull an Image from a Private Registry"; docker CLI, "Credential stores" (`auth`
+//! is base64 of `user:password`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What can go wrong between us and a registry. No text holds a credential, a token or a signed query.
+//! What can go wrong between us and a registry. No text holds a credential, a token or a signed
+//! query.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! One layer on its way to the disk: written and digested while it comes, taken up again where the connection broke, and
-//! never in memory as a whole. The file has no name, so that a pull that is killed leaves nothing.
+//! One layer on its way to the disk: written and digested while it comes, taken up again where the
+//! connection broke, and never in memory as a whole. The file has no name, so that a pull that is
+//! killed leaves nothing.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -56,7 +57,8 @@ enum Ended {
     Broken(RegistryError),
 }
 
-/// Fetches the layer of this digest and size into a nameless file in `dir`. `arrived` is told how many bytes are here.
+/// Fetches the layer of this digest and size into a nameless file in `dir`. `arrived` is told how
+/// many bytes are here.
 pub(super) async fn fetch(
     session: &Session<'_>,
     digest: &Sha256Digest,

@@ -56,8 +56,8 @@ impl Keyring {
         self.entries.is_empty()
     }
 
-    /// Adds a login for a place as `docker login` and pull secrets spell it: `registry.test`, `https://registry.test:5000/v2/`,
-    /// `registry.test/team`, `*.registry.test`.
+    /// Adds a login for a place as `docker login` and pull secrets spell it: `registry.test`,
+    /// `https://registry.test:5000/v2/`, `registry.test/team`, `*.registry.test`.
     pub fn add(&mut self, place: &str, login: Login) {
         self.entries.push((Pattern::parse(place), login));
     }
@@ -67,7 +67,8 @@ impl Keyring {
         self.entries.extend(other.entries);
     }
 
-    /// The logins to try for an image: of the most special place first, of equal ones in the order in which they were added.
+    /// The logins to try for an image: of the most special place first, of equal ones in the order
+    /// in which they were added.
     pub fn lookup(&self, reference: &ImageReference) -> Vec<Login> {
         let mut found: Vec<&(Pattern, Login)> =
             self.entries.iter().filter(|(pattern, _)| pattern.matches(reference)).collect();
@@ -116,7 +117,8 @@ impl Pattern {
         Self { host, port, path }
     }
 
-    /// As the kubelet matches: the same port, label by label the same host, and the path as a prefix.
+    /// As the kubelet matches: the same port, label by label the same host, and the path as a
+    /// prefix.
     fn matches(&self, reference: &ImageReference) -> bool {
         let registry = reference.registry().to_ascii_lowercase();
         let (host, port) = match registry.split_once(':') {
@@ -168,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_login_is_for_its_registry_port_and_path_only() {
-        // (place, image, whether it is for it); the first lines are those of the Kubernetes documentation, "Images"
+        // (place, image, whether it is for it); the first lines are those of the Kubernetes
+        // documentation, "Images"
         let cases = [
             ("*.kubernetes.io", "sub.kubernetes.io/x", true),
             ("*.kubernetes.io", "kubernetes.io/x", false),

@@ -1,5 +1,6 @@
-//! From a reference to what must be fetched: manifest or index, this machine's image in it, its config and layers. Every
-//! document is proven by its digest; sizes are those that the proven documents state.
+//! From a reference to what must be fetched: manifest or index, this machine's image in it, its
+//! config and layers. Every document is proven by its digest; sizes are those that the proven
+//! documents state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +52,8 @@ struct Shape {
     layers: Option<serde::de::IgnoredAny>,
 }
 
-/// The digest that the registry states for `reference` now; `None` when it states none that we know.
+/// The digest that the registry states for `reference` now; `None` when it states none that we
+/// know.
 pub(super) async fn stated_digest(
     session: &Session<'_>,
     reference: &ImageReference,
@@ -147,7 +149,8 @@ fn header_digest(answer: &Answer) -> Option<Sha256Digest> {
     Sha256Digest::parse(answer.headers.get(DIGEST_HEADER)?.to_str().ok()?)
 }
 
-/// What the document says it is must be what it is sent as, and it must not be both (GHSA-xmmx-7jpf-fx42).
+/// What the document says it is must be what it is sent as, and it must not be both
+/// (GHSA-xmmx-7jpf-fx42).
 fn is_index(document: &Document, what: &str) -> Result<bool, RegistryError> {
     let refuse = |problem: String| Err(RegistryError::Content { what: what.to_owned(), problem });
     let shape: Shape = read(what, &document.bytes)?;

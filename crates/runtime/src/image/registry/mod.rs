@@ -6,9 +6,10 @@
 //!    └─ Session ─► Authorizer (Basic, token) ─► Transport (hyper, rustls)
 //! ```
 //!
-//! Invariants: nothing is shown before all of it is proven by its digest; everything that comes from outside has a limit
-//! in bytes and in time; credentials go to the registry and its token service only, over TLS but for loopback, and into no
-//! text; a pull that ends early leaves no file with a name.
+//! Invariants: nothing is shown before all of it is proven by its digest; everything that comes
+//! from outside has a limit in bytes and in time; credentials go to the registry and its token
+//! service only, over TLS but for loopback, and into no text; a pull that ends early leaves no file
+//! with a name.
 
 mod address;
 mod authorization;

@@ -60,7 +60,8 @@ impl Pull<'_> {
         }))
     }
 
-    /// When the image is here and the registry still means the same by its name, nothing is fetched.
+    /// When the image is here and the registry still means the same by its name, nothing is
+    /// fetched.
     async fn unchanged(&self) -> Result<Option<ImageInfo>, ImageError> {
         let (store, reference) = (self.store.clone(), self.reference.to_string());
         if self.blocking(move || store.resolve(&reference)).await?.is_none() {
@@ -116,7 +117,8 @@ impl Pull<'_> {
         Ok(wanted)
     }
 
-    /// Packed layers must fit beside each other on nine tenths of the free disk; unpacking has a limit of its own.
+    /// Packed layers must fit beside each other on nine tenths of the free disk; unpacking has a
+    /// limit of its own.
     fn check_space(&self, remote: &RemoteImage, wanted: &[PlannedLayer]) -> Result<(), ImageError> {
         let sizes = wanted.iter().map(|planned| size_of(remote, planned));
         let total = sizes.fold(0_u64, u64::saturating_add);

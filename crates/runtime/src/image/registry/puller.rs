@@ -1,4 +1,5 @@
-//! Pulls of a whole engine: they share connections, and two that want the same image with the same logins are one.
+//! Pulls of a whole engine: they share connections, and two that want the same image with the same
+//! logins are one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,7 +19,8 @@ use crate::image::reference::as_image_id;
 use crate::image::{ImageError, ImageReference, ImageStore};
 use crate::runtime::ImageInfo;
 
-/// The registry in the names of images that only this machine has, as podman and buildah give them, too.
+/// The registry in the names of images that only this machine has, as podman and buildah give them,
+/// too.
 const THIS_MACHINE: &str = "localhost";
 
 type Outcome = Result<ImageInfo, Arc<ImageError>>;
@@ -46,8 +48,9 @@ impl Puller {
         Self { inner: Arc::new(inner), flights: Mutex::default() }
     }
 
-    /// Fetches an image, or makes sure that the one that is here is still the registry's. Pulls of one image with the same
-    /// logins at the same time are one. Dropping the last future that waits for a pull ends it.
+    /// Fetches an image, or makes sure that the one that is here is still the registry's. Pulls of
+    /// one image with the same logins at the same time are one. Dropping the last future that waits
+    /// for a pull ends it.
     pub async fn pull(&self, image: &str, keyring: &Keyring) -> Outcome {
         let reference = pullable(image).map_err(Arc::new)?;
         let logins = keyring.lookup(&reference);
@@ -124,7 +127,8 @@ fn pullable(image: &str) -> Result<ImageReference, ImageError> {
     }
 }
 
-/// Whether a registry can be asked for an image of this name. Ids and names below `localhost/` are of this machine.
+/// Whether a registry can be asked for an image of this name. Ids and names below `localhost/` are
+/// of this machine.
 pub(crate) fn has_registry(image: &str) -> bool {
     pullable(image).is_ok()
 }

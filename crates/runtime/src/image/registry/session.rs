@@ -1,4 +1,5 @@
-//! Requests to one repository: credentials where they are asked for, redirects, and patience with what may pass.
+//! Requests to one repository: credentials where they are asked for, redirects, and patience with
+//! what may pass.
 //!
 //! ```text
 //!  request ─ 2xx ─► answer          ─ 3xx ─► there, without credentials when it is another host
@@ -22,7 +23,8 @@ use super::transport::{Transport, host_of};
 
 /// Redirects followed for one request at most.
 const REDIRECTS_MAX: usize = 5;
-/// A pause that the registry asks for (`Retry-After`) is kept up to this; longer ones are left to the pod's backoff.
+/// A pause that the registry asks for (`Retry-After`) is kept up to this; longer ones are left to
+/// the pod's backoff.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Bytes of an error's text that are looked at, and characters that are shown.
 const MESSAGE_MAX_BYTES: u64 = 16 << 10;
@@ -258,8 +260,8 @@ fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The message in `{"errors":[{"code":…,"message":…}]}` (distribution specification, "Error Codes"), without control
-/// characters and cut short.
+/// The message in `{"errors":[{"code":…,"message":…}]}` (distribution specification, "Error
+/// Codes"), without control characters and cut short.
 fn message_of(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Errors {

@@ -22,7 +22,8 @@ pub struct RegistrySettings {
     pub first_pause: Duration,
     /// Layers of one image that come at the same time (containerd has 3, too).
     pub layers_at_once: usize,
-    /// Bytes of a manifest or an index at most (the distribution specification asks for 4 MiB at least).
+    /// Bytes of a manifest or an index at most (the distribution specification asks for 4 MiB at
+    /// least).
     pub manifest_max_bytes: u64,
     /// Bytes of a config at most.
     pub config_max_bytes: u64,

@@ -1,5 +1,5 @@
-//! HTTP to registries: one request and its answer, with time limits. Redirects are followed by the session, which knows
-//! what must not be sent along.
+//! HTTP to registries: one request and its answer, with time limits. Redirects are followed by the
+//! session, which knows what must not be sent along.
 
 use std::time::Duration;
 

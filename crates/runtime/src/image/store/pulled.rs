@@ -1,5 +1,5 @@
-//! What a pull does to the store: layers come in one by one as they arrive, the image shows itself at the end. The lock is
-//! held for each step only, so that a slow registry stops nobody.
+//! What a pull does to the store: layers come in one by one as they arrive, the image shows itself
+//! at the end. The lock is held for each step only, so that a slow registry stops nobody.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +23,8 @@ pub(in crate::image) type Fetched = BTreeMap<Sha256Digest, (Arc<File>, u64)>;
 #[derive(Debug)]
 pub(in crate::image) enum Commit {
     Done(ImageInfo),
-    /// A layer that was here when the pull began was removed meanwhile, and was not fetched: it must be.
+    /// A layer that was here when the pull began was removed meanwhile, and was not fetched: it
+    /// must be.
     LayerGone,
 }
 
@@ -38,7 +39,8 @@ impl ImageStore {
         self.layers.present(&planned.diff_id).is_some()
     }
 
-    /// Unpacks a fetched layer, unless it is here. Until an image has it, a sweep may take it away again.
+    /// Unpacks a fetched layer, unless it is here. Until an image has it, a sweep may take it away
+    /// again.
     pub(in crate::image) fn unpack_fetched(
         &self,
         planned: &PlannedLayer,
@@ -90,8 +92,8 @@ impl ImageStore {
         Ok(info.map_or(Commit::LayerGone, Commit::Done))
     }
 
-    /// Gives the image of this digest, when it is here under the same name, the tag of `reference`: a registry said that the
-    /// tag stands for it now.
+    /// Gives the image of this digest, when it is here under the same name, the tag of `reference`:
+    /// a registry said that the tag stands for it now.
     pub(in crate::image) fn adopt_digest(
         &self,
         reference: &ImageReference,

@@ -1,4 +1,5 @@
-//! How an image goes: not while containers run on it, unless somebody insists, and then without its files.
+//! How an image goes: not while containers run on it, unless somebody insists, and then without its
+//! files.
 
 use rustix::fs::FlockOperation;
 
@@ -18,9 +19,9 @@ pub enum Removal {
 }
 
 impl ImageStore {
-    /// Takes a reference away, and with the last one the image and the layers that nothing else uses; by id, the image with
-    /// all its references. `in_use` answers the images that containers were made from; it is asked while no container can be
-    /// made.
+    /// Takes a reference away, and with the last one the image and the layers that nothing else
+    /// uses; by id, the image with all its references. `in_use` answers the images that containers
+    /// were made from; it is asked while no container can be made.
     pub fn remove(
         &self,
         image: &str,

@@ -1,4 +1,5 @@
-//! Whole archives against a real folder: what loads, what is refused, and that a refused or interrupted load shows nothing.
+//! Whole archives against a real folder: what loads, what is refused, and that a refused or
+//! interrupted load shows nothing.
 
 use super::*;
 use crate::image::digest::{Sha256Digest, sha256_id};
@@ -90,7 +91,8 @@ impl Layout {
         digest.to_string()
     }
 
-    /// Adds an image of these (plain, packed) layers; answers the descriptor of its manifest and its id.
+    /// Adds an image of these (plain, packed) layers; answers the descriptor of its manifest and
+    /// its id.
     fn image(&mut self, machine: &Platform, layers: &[(Vec<u8>, Vec<u8>)]) -> (Value, String) {
         let diff_ids: Vec<String> = layers.iter().map(|(plain, _)| sha256_id(plain)).collect();
         let config = json!({

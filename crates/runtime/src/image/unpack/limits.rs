@@ -9,7 +9,8 @@ pub(crate) struct Limits {
     pub(crate) bytes_max: u64,
     /// Bytes that any archive may have, however small it is packed.
     pub(crate) bytes_always: u64,
-    /// Unpacked bytes for each packed one, above `bytes_always`. Layers of programs and text have 2 to 20.
+    /// Unpacked bytes for each packed one, above `bytes_always`. Layers of programs and text have 2
+    /// to 20.
     pub(crate) ratio_max: u64,
     /// Entries.
     pub(crate) entries_max: u64,
@@ -27,8 +28,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Bytes that an archive of `packed_bytes` may unpack to where `free_bytes` are left on the disk: a tenth of the free
-    /// space stays free for everybody else.
+    /// Bytes that an archive of `packed_bytes` may unpack to where `free_bytes` are left on the
+    /// disk: a tenth of the free space stays free for everybody else.
     pub(crate) fn unpacked_bytes(&self, packed_bytes: u64, free_bytes: u64) -> u64 {
         let by_ratio = packed_bytes.saturating_mul(self.ratio_max).max(self.bytes_always);
         by_ratio.min(self.bytes_max).min(free_bytes / 10 * 9)

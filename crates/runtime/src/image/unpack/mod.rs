@@ -1,5 +1,6 @@
-//! Unpacking a layer's archive into a folder, in the form that overlayfs stacks. The archive is hostile until proven
-//! otherwise: `path` judges names, `limits` the amounts, `tree` keeps everything beneath the folder.
+//! Unpacking a layer's archive into a folder, in the form that overlayfs stacks. The archive is
+//! hostile until proven otherwise: `path` judges names, `limits` the amounts, `tree` keeps
+//! everything beneath the folder.
 //!
 //! | in the archive | in the folder |
 //! |---|---|
@@ -56,13 +57,13 @@ pub(crate) struct Unpacked {
     pub(crate) entries: u64,
     /// Device nodes that were left out.
     pub(crate) devices_skipped: u64,
-    /// Folders that entries lie in and that are no entries themselves: they stand for those of lower layers, whose attributes they
-    /// do not know.
+    /// Folders that entries lie in and that are no entries themselves: they stand for those of
+    /// lower layers, whose attributes they do not know.
     pub(crate) implied: BTreeSet<PathBuf>,
 }
 
-/// Unpacks the plain tar archive `reader` into `root`, an empty folder of ours, and writes it to the disk. The reader is
-/// read to the archive's end mark; what follows is left in it.
+/// Unpacks the plain tar archive `reader` into `root`, an empty folder of ours, and writes it to
+/// the disk. The reader is read to the archive's end mark; what follows is left in it.
 pub(crate) fn unpack<R: Read>(
     reader: R,
     root: &Path,

@@ -1,6 +1,8 @@
-//! Names in a layer: split, checked and sorted by what they ask for, before anything touches the disk. Pure.
+//! Names in a layer: split, checked and sorted by what they ask for, before anything touches the
+//! disk. Pure.
 
-/// Folders in a path at most. Small enough that a tree can be removed with one open folder for each level.
+/// Folders in a path at most. Small enough that a tree can be removed with one open folder for each
+/// level.
 const DEPTH_MAX: usize = 200;
 /// Bytes of one name at most: the file systems' limit.
 const NAME_MAX: usize = 255;
@@ -25,7 +27,8 @@ pub(super) enum Target {
     Ignored,
 }
 
-/// Splits a path as it stands in an archive. A leading `/` means the layer's root, as all engines read it; `..` is refused.
+/// Splits a path as it stands in an archive. A leading `/` means the layer's root, as all engines
+/// read it; `..` is refused.
 pub(super) fn split(path: &[u8]) -> Result<Parts, &'static str> {
     let mut parts = Vec::new();
     for part in path.split(|byte| *byte == b'/') {

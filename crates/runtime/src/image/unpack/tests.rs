@@ -1,5 +1,6 @@
-//! Layers that behave and layers that do not. The folder that is unpacked into lies beside a witness; whatever an archive
-//! does, the witness must not change (reliability: archive entries with `..`, absolute paths, links outside, devices).
+//! Layers that behave and layers that do not. The folder that is unpacked into lies beside a
+//! witness; whatever an archive does, the witness must not change (reliability: archive entries
+//! with `..`, absolute paths, links outside, devices).
 
 use super::*;
 use proptest::prelude::*;
@@ -191,7 +192,8 @@ fn whiteouts_take_the_form_of_overlayfs() {
 
 #[test]
 fn a_whiteout_and_the_same_name_in_one_layer_mean_replaced() {
-    // OCI image spec, layer.md: whiteouts hide lower layers only, in whichever order the entries come
+    // OCI image spec, layer.md: whiteouts hide lower layers only, in whichever order the entries
+    // come
     let world = World::new();
     world
         .unpack(&layer(&[
@@ -362,8 +364,8 @@ fn evil_line() -> impl Strategy<Value = Line> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any mix of names, links, whiteouts and devices: each line as a layer of its own onto the same folder, so that one
-    /// refused line does not protect from the next.
+    /// Any mix of names, links, whiteouts and devices: each line as a layer of its own onto the
+    /// same folder, so that one refused line does not protect from the next.
     #[test]
     fn no_sequence_of_entries_changes_the_host(lines in prop::collection::vec(evil_line(), 1..12)) {
         let world = World::new();

@@ -1,5 +1,6 @@
-//! The file system beneath a layer's root: every name is resolved relative to an open folder, no symbolic link is ever
-//! followed, and what stands in the way is replaced, so that an archive cannot reach anything else of the host.
+//! The file system beneath a layer's root: every name is resolved relative to an open folder, no
+//! symbolic link is ever followed, and what stands in the way is replaced, so that an archive
+//! cannot reach anything else of the host.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -162,8 +163,8 @@ impl Tree {
             .map_err(failed("create hard link"))
     }
 
-    /// Hides whatever lower layers have here, in overlayfs' form: a character device 0/0. What this layer itself has here
-    /// stays, and hides the lower layers' all the same.
+    /// Hides whatever lower layers have here, in overlayfs' form: a character device 0/0. What this
+    /// layer itself has here stays, and hides the lower layers' all the same.
     pub(super) fn whiteout(&mut self, parts: &[Vec<u8>]) -> Result<(), TreeError> {
         let Some((name, parents)) = parts.split_last() else {
             return Err(TreeError::Refused("a whiteout of the root"));
@@ -192,7 +193,8 @@ impl Tree {
         set_opaque(open.as_fd())
     }
 
-    /// Sets a folder's time, once everything in it is made. One that was replaced meanwhile is left alone.
+    /// Sets a folder's time, once everything in it is made. One that was replaced meanwhile is left
+    /// alone.
     pub(super) fn set_folder_time(
         &mut self,
         parts: &[Vec<u8>],
@@ -211,7 +213,8 @@ impl Tree {
         rustix::fs::syncfs(&self.root).map_err(failed("write to disk"))
     }
 
-    /// An empty place for something that is no folder: its parent and name. What was there is removed.
+    /// An empty place for something that is no folder: its parent and name. What was there is
+    /// removed.
     fn place<'p>(&mut self, parts: &'p [Vec<u8>]) -> Result<(BorrowedFd<'_>, &'p [u8]), TreeError> {
         let Some((name, parents)) = parts.split_last() else {
             return Err(TreeError::Refused("the root must be a folder"));
@@ -305,8 +308,8 @@ impl Tree {
     }
 }
 
-/// A folder by this name: a file, link or whiteout in its place is replaced. One that replaces a whiteout shows nothing of
-/// the lower layers, as the whiteout said.
+/// A folder by this name: a file, link or whiteout in its place is replaced. One that replaces a
+/// whiteout shows nothing of the lower layers, as the whiteout said.
 fn make_folder(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), TreeError> {
     let found = stat(parent, name)?;
     match &found {
@@ -332,7 +335,8 @@ fn open_child(parent: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<Owne
     rustix::fs::openat(parent, os(name), flags, Mode::empty()).map_err(failed("open folder"))
 }
 
-/// Removes a folder with everything in it. Its depth is bounded by the depth of paths, links are not followed.
+/// Removes a folder with everything in it. Its depth is bounded by the depth of paths, links are
+/// not followed.
 fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), TreeError> {
     let folder = open_child(parent, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut names = Vec::new();

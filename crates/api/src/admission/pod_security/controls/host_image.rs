@@ -1,5 +1,5 @@
-//! The built-in image `localhost/host`, which shows the files of the machine: a way to the node like a hostPath volume. This control
-//! is ours; upstream has no such image.
+//! The built-in image `localhost/host`, which shows the files of the machine: a way to the node
+//! like a hostPath volume. This control is ours; upstream has no such image.
 
 use rekindle_types::host_image::{HOST_IMAGE, is_host_image};
 

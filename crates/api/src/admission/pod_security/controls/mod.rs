@@ -1,7 +1,9 @@
-//! The controls of the Pod Security Standards: what a pod may not have at a level, and since which version.
+//! The controls of the Pod Security Standards: what a pod may not have at a level, and since which
+//! version.
 //!
-//! A control is a pure function of a pod's spec and annotations. The messages are upstream's, since clients show them.
-//! Source: the Pod Security Standards and upstream's `pod-security-admission/policy`.
+//! A control is a pure function of a pod's spec and annotations. The messages are upstream's, since
+//! clients show them. Source: the Pod Security Standards and upstream's
+//! `pod-security-admission/policy`.
 
 mod app_armor;
 mod capabilities;

@@ -1,4 +1,5 @@
-//! seccomp: the runtime's profile or one of the node's own. Before v1.19 it was said by annotations.
+//! seccomp: the runtime's profile or one of the node's own. Before v1.19 it was said by
+//! annotations.
 
 use std::collections::BTreeSet;
 

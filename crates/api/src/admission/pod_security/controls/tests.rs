@@ -1,4 +1,5 @@
-//! A table for each control: what it allows and what it forbids, at which versions. Words and versions are upstream's.
+//! A table for each control: what it allows and what it forbids, at which versions. Words and
+//! versions are upstream's.
 
 use std::collections::BTreeMap;
 

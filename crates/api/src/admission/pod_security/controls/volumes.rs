@@ -1,4 +1,5 @@
-//! Volumes: none of the node's folders; at `restricted` none that is tied to a machine or a storage service by the pod itself.
+//! Volumes: none of the node's folders; at `restricted` none that is tied to a machine or a storage
+//! service by the pod itself.
 
 use std::collections::BTreeSet;
 

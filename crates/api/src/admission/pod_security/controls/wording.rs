@@ -23,7 +23,8 @@ pub(super) fn volumes(names: &[&str]) -> String {
     format!("{} {}", plural(names.len(), "volume", "volumes"), quoted(names))
 }
 
-/// Who asks for something: `pod`, `container "a"`, `pod and containers "a", "b"`; none when it is neither.
+/// Who asks for something: `pod`, `container "a"`, `pod and containers "a", "b"`; none when it is
+/// neither.
 pub(super) fn setters(is_pod: bool, names: &[&str]) -> Option<String> {
     match (is_pod, names) {
         (false, []) => None,

@@ -1,4 +1,5 @@
-//! The preset dictionary of SPDY/3 header compression: a fact of the protocol (SPDY Protocol Draft 3, section 2.6.10.1).
+//! The preset dictionary of SPDY/3 header compression: a fact of the protocol (SPDY Protocol Draft
+//! 3, section 2.6.10.1).
 
 /// Words that stand in it as strings in headers do: behind their length as a big-endian u32.
 const WORDS: &str = "\

@@ -1,4 +1,5 @@
-//! Header blocks: names and values, compressed as one zlib stream per direction over the whole connection.
+//! Header blocks: names and values, compressed as one zlib stream per direction over the whole
+//! connection.
 //!
 //! What we send is stored, not compressed: our answers have no headers worth it.
 
@@ -138,7 +139,8 @@ const CUT_OFF: SpdyError = SpdyError::Headers("they are cut off");
 
 /// Writes blocks without any headers.
 pub(super) fn no_headers(first: First) -> Vec<u8> {
-    // Deflate without compression, then an empty block, at which the other side looks at what it has.
+    // Deflate without compression, then an empty block, at which the other side looks at what it
+    // has.
     const STORED: [u8; 14] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     const ZLIB: [u8; 2] = [0x78, 0x01];
     match first {

@@ -1,5 +1,5 @@
-//! As much of SPDY/3.1 as port forwarding speaks: streams with headers and data. It has no flow control there, and nothing
-//! is ever pushed.
+//! As much of SPDY/3.1 as port forwarding speaks: streams with headers and data. It has no flow
+//! control there, and nothing is ever pushed.
 
 mod dictionary;
 mod frames;

@@ -1,4 +1,5 @@
-//! Affinity: to nodes by their labels and names, to other pods by the labels of those and by where they run.
+//! Affinity: to nodes by their labels and names, to other pods by the labels of those and by where
+//! they run.
 
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
@@ -220,7 +221,8 @@ pub(super) fn label_keys(
     errors
 }
 
-/// Of a new pod the keys have become part of the selector already; that they stood there before shows in a key that comes again.
+/// Of a new pod the keys have become part of the selector already; that they stood there before
+/// shows in a key that comes again.
 pub(super) fn said_twice(
     keys: &[String],
     selector: Option<&LabelSelector>,

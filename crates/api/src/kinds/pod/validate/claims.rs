@@ -1,5 +1,5 @@
-//! Claims of devices (KEP-3063): the pod lists them, its containers say which of them they use. No devices are given by this version;
-//! what is wrong would be wrong elsewhere, too.
+//! Claims of devices (KEP-3063): the pod lists them, its containers say which of them they use. No
+//! devices are given by this version; what is wrong would be wrong elsewhere, too.
 
 use k8s_openapi::api::core::v1::{PodResourceClaim, ResourceClaim};
 
@@ -54,7 +54,8 @@ fn source(claim: &PodResourceClaim, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// Checks which claims of its pod a container uses: each as a whole once, or some of its requests once each.
+/// Checks which claims of its pod a container uses: each as a whole once, or some of its requests
+/// once each.
 pub(super) fn of_container(
     used: &[ResourceClaim],
     pod: &CheckedPod<'_>,

@@ -1,5 +1,5 @@
-//! Updates of a pod that waits for its scheduling gates (KEP-3838): no scheduler has seen it yet, so where it may run can be narrowed
-//! down. Upstream: `ValidatePodUpdate`.
+//! Updates of a pod that waits for its scheduling gates (KEP-3838): no scheduler has seen it yet,
+//! so where it may run can be narrowed down. Upstream: `ValidatePodUpdate`.
 
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
@@ -42,8 +42,8 @@ fn required_terms(spec: &PodSpec) -> &[NodeSelectorTerm] {
         .map_or(&[], |required| required.node_selector_terms.as_slice())
 }
 
-/// Terms are alternatives: another one would let in more nodes, and one less would be another pod. What a term asks for may
-/// grow at its end.
+/// Terms are alternatives: another one would let in more nodes, and one less would be another pod.
+/// What a term asks for may grow at its end.
 fn terms(new: &[NodeSelectorTerm], old: &[NodeSelectorTerm], field: &Path) -> Vec<FieldError> {
     let field =
         field.child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");

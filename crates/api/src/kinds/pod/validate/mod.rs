@@ -1,5 +1,5 @@
-//! What makes the spec of a Pod (or of a template) valid, in upstream's words (`pkg/apis/core/validation`). Defaults have
-//! been filled before.
+//! What makes the spec of a Pod (or of a template) valid, in upstream's words
+//! (`pkg/apis/core/validation`). Defaults have been filled before.
 
 pub(crate) mod affinity;
 mod checked_pod;
@@ -43,8 +43,8 @@ pub(crate) enum Holder {
     Template,
 }
 
-/// A field that upstream has and that this version cannot carry out, where going on without it would do something else than
-/// the user asked for.
+/// A field that upstream has and that this version cannot carry out, where going on without it
+/// would do something else than the user asked for.
 fn unsupported(field: Path, why: &str) -> FieldError {
     FieldError::forbidden(field, format!("not supported by this version of Rekindle: {why}"))
 }

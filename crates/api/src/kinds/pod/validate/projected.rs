@@ -90,7 +90,8 @@ fn token(token: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError>
     errors
 }
 
-/// A path that a source gives a file, with what the error shows for it: the object that the file is of, if there is one.
+/// A path that a source gives a file, with what the error shows for it: the object that the file is
+/// of, if there is one.
 struct Named<'a> {
     path: &'a str,
     shown: &'a str,

@@ -57,7 +57,8 @@ fn pod_level_names(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError>
         .collect()
 }
 
-/// What the containers ask for together is no more than what is asked for the pod, and none has a higher limit.
+/// What the containers ask for together is no more than what is asked for the pod, and none has a
+/// higher limit.
 fn agree(spec: &PodSpec, own: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let of_container = |container: &Container| {

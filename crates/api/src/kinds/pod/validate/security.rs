@@ -1,5 +1,5 @@
-//! Security contexts. What this version cannot carry out and what would leave a container with more rights than asked for is
-//! refused, not only warned of.
+//! Security contexts. What this version cannot carry out and what would leave a container with more
+//! rights than asked for is refused, not only warned of.
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, PodSpec, SeccompProfile, SecurityContext, Sysctl,
@@ -151,7 +151,8 @@ fn unmasked_proc(context: &SecurityContext, spec: &PodSpec, field: &Path) -> Opt
     }
 }
 
-/// Users of the pod's own are nobody in the node's namespaces, and devices have no mount that could be mapped (KEP-127).
+/// Users of the pod's own are nobody in the node's namespaces, and devices have no mount that could
+/// be mapped (KEP-127).
 pub(super) fn own_users(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     const DETAIL: &str = "when `hostUsers` is false";
     if spec.host_users != Some(false) {
@@ -180,7 +181,8 @@ pub(super) fn own_users(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// Checked although this version does not carry it out: what is wrong would be wrong elsewhere, too.
+/// Checked although this version does not carry it out: what is wrong would be wrong elsewhere,
+/// too.
 fn app_armor(profile: Option<&AppArmorProfile>, field: &Path) -> Option<FieldError> {
     const PROFILE_BYTES_MAX: usize = 4095;
     let profile = profile?;
@@ -226,7 +228,8 @@ fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
             }
         }
         "Localhost" => match profile.localhost_profile.as_deref() {
-            // the folder of all profiles is none; upstream lets the empty name through and the kubelet fails the container
+            // the folder of all profiles is none; upstream lets the empty name through and the
+            // kubelet fails the container
             None | Some("") => errors.push(FieldError::required(
                 field.child("localhostProfile"),
                 "must be set when seccomp type is Localhost",

@@ -38,7 +38,8 @@ pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<Fiel
 fn scalars(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let grace = spec.termination_grace_period_seconds.unwrap_or_default();
-    // Upstream lets a negative period through with a warning and takes it as 1; it is always a mistake.
+    // Upstream lets a negative period through with a warning and takes it as 1; it is always a
+    // mistake.
     errors.extend(numbers::non_negative(grace, &field.child("terminationGracePeriodSeconds")));
     if let Some(seconds) = spec.active_deadline_seconds {
         let field = field.child("activeDeadlineSeconds");
@@ -159,7 +160,8 @@ fn dns_config(config: &PodDNSConfig, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// A name with underscores, as SRV records have them, and maybe a dot at its end; or the root alone.
+/// A name with underscores, as SRV records have them, and maybe a dot at its end; or the root
+/// alone.
 fn search_domain(search: &str, field: &Path) -> Vec<FieldError> {
     match search {
         "." => Vec::new(),
@@ -182,7 +184,8 @@ fn host_aliases(aliases: &[HostAlias], field: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// It replaces the whole name, so it does not go with what else says how the pod is called (KEP-4762).
+/// It replaces the whole name, so it does not go with what else says how the pod is called
+/// (KEP-4762).
 fn hostname_override(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     /// What the kernel keeps of a host name.
     const BYTES_MAX: usize = 64;

@@ -1,5 +1,6 @@
-//! What a node, or who else writes the status of a pod, may say. Upstream: `ValidatePodStatusUpdate`, without the rule that what has ended
-//! stays so under the restart policies Never and OnFailure: a ladder restarts whole pods of any policy.
+//! What a node, or who else writes the status of a pod, may say. Upstream:
+//! `ValidatePodStatusUpdate`, without the rule that what has ended stays so under the restart
+//! policies Never and OnFailure: a ladder restarts whole pods of any policy.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! What an update of a Pod may change: images, activeDeadlineSeconds (only shorter), more tolerations, less gates; and while there are gates,
-//! where it may run.
+//! What an update of a Pod may change: images, activeDeadlineSeconds (only shorter), more
+//! tolerations, less gates; and while there are gates, where it may run.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
 use serde_json::Value;

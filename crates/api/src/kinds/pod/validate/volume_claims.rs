@@ -1,4 +1,5 @@
-//! Claims that a pod brings along: each ephemeral volume has one, by the names of the pod and of the volume.
+//! Claims that a pod brings along: each ephemeral volume has one, by the names of the pod and of
+//! the volume.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimTemplate, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,7 +22,8 @@ pub(super) fn template(template: &PersistentVolumeClaimTemplate, field: &Path) -
     errors
 }
 
-/// Labels and annotations are copied. All else of the claim follows from the pod, so it may not be given.
+/// Labels and annotations are copied. All else of the claim follows from the pod, so it may not be
+/// given.
 fn metadata(meta: &ObjectMeta, field: &Path) -> Vec<FieldError> {
     let mut errors = labels::annotations(meta.annotations.as_ref(), &field.child("annotations"));
     errors.extend(labels::labels(meta.labels.as_ref(), &field.child("labels")));
@@ -45,8 +47,8 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Checks the names of the claims that the volumes of a pod of this name will have: each can be one, and no volume names a claim
-/// that is made for another one.
+/// Checks the names of the claims that the volumes of a pod of this name will have: each can be
+/// one, and no volume names a claim that is made for another one.
 pub(crate) fn by_name(volumes: &[Volume], pod: &str, field: &Path) -> Vec<FieldError> {
     let is_ephemeral = |volume: &&Volume| volume.ephemeral.is_some();
     // A name that is too long is refused already, and would be written down for each volume.

@@ -1,4 +1,5 @@
-//! The files of a volume that shows what the API knows: where each lies, whom it belongs to, who may read it.
+//! The files of a volume that shows what the API knows: where each lies, whom it belongs to, who
+//! may read it.
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath};
 

@@ -1,5 +1,5 @@
-//! What is for Windows: its options, which a pod that says it is for Linux cannot have. Checked although no node runs Windows: what is
-//! wrong would be wrong elsewhere, too.
+//! What is for Windows: its options, which a pod that says it is for Linux cannot have. Checked
+//! although no node runs Windows: what is wrong would be wrong elsewhere, too.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, WindowsSecurityContextOptions};
 use rekindle_types::ephemeral::as_container;

@@ -1,5 +1,5 @@
-//! The answers of budgets, after the cases of upstream's `eviction_test.go` and the documentation of
-//! `unhealthyPodEvictionPolicy`.
+//! The answers of budgets, after the cases of upstream's `eviction_test.go` and the documentation
+//! of `unhealthyPodEvictionPolicy`.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
-//! Scores, worked out by hand from upstream's formulas: a node's points are, added up and rounded, for its host
-//! `pods · ln(candidates + 2) + 2`, and for its zone `pods · ln(zones + 2) + 4`, each if it has the label; its score is
-//! `100 · (most + least − its own) / most`, cut off, and 100 for all when nobody has points.
+//! Scores, worked out by hand from upstream's formulas: a node's points are, added up and rounded,
+//! for its host `pods · ln(candidates + 2) + 2`, and for its zone `pods · ln(zones + 2) + 4`, each
+//! if it has the label; its score is `100 · (most + least − its own) / most`, cut off, and 100 for
+//! all when nobody has points.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Object;
 
-/// A node: its name, its labels (`h` for a host name, `x` and `y` for zones), and how many pods of the set it has.
+/// A node: its name, its labels (`h` for a host name, `x` and `y` for zones), and how many pods of
+/// the set it has.
 type Described = (&'static str, &'static str, usize);
 
 fn node(name: &str, labels: &str) -> Node {
@@ -79,9 +81,11 @@ fn nodes_score_as_upstreams_formulas_say() {
         (&[("a", "h", 0), ("b", "h", 2)], &[100, 40]),
         // 3 and 5: there is no way back to 0
         (&[("a", "h", 1), ("b", "h", 2)], &[100, 60]),
-        // hosts weigh ln 5, zones ln 4: 12 (3.22 + 2 + 2.77 + 4), 9 (2 + 2.77 + 4), 9 (1.61 + 2 + 1.39 + 4)
+        // hosts weigh ln 5, zones ln 4: 12 (3.22 + 2 + 2.77 + 4), 9 (2 + 2.77 + 4), 9 (1.61 + 2 +
+        // 1.39 + 4)
         (&[("a", "hx", 2), ("b", "hx", 0), ("c", "hy", 1)], &[75, 100, 100]),
-        // no zone is a zone as the number of zones goes, and no points: 9 (1.61 + 2 + 1.39 + 4), 2, 7 (4.83 + 2)
+        // no zone is a zone as the number of zones goes, and no points: 9 (1.61 + 2 + 1.39 + 4), 2,
+        // 7 (4.83 + 2)
         (&[("a", "hx", 1), ("b", "h", 0), ("c", "h", 3)], &[22, 100, 44]),
         // no host name, no points: 0 and 3
         (&[("a", "", 5), ("b", "h", 1)], &[100, 0]),
