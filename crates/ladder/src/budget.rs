@@ -7,7 +7,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration};
 
-use crate::lately::within;
+use crate::recency::within;
 use crate::stage::Stage;
 use crate::{Crowd, Limits, Policy, TokenBucket};
 

@@ -13,8 +13,8 @@ use crate::draft::{EXHAUSTED, Holds, RECOVERED};
 use crate::evidence::{StuckCause, Verdict};
 use crate::explanation::Explanation;
 use crate::failures::{Excuse, Failure, Part, Started};
+use crate::ledger_reading::cut;
 use crate::policy::Step;
-use crate::seen::cut;
 use crate::sentence::{self, Quotes, Story};
 use crate::{Peers, Severity, Situation, Trial, limits, stability};
 

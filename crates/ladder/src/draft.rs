@@ -8,7 +8,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::Attempts;
 use crate::explanation::Explanation;
-use crate::seen::{DECISIONS_MAX, cut, seen_at};
+use crate::ledger_reading::{DECISIONS_MAX, cut, seen_at};
 use crate::{Action, Decision, LadderEvent, Policy, Severity};
 
 /// Set while every rung was tried in vain.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 
-use crate::seen::cut;
+use crate::ledger_reading::cut;
 
 /// Characters of a summary at most: a table's row stays one line of a terminal.
 pub(crate) const SUMMARY_CHARS_MAX: usize = 60;

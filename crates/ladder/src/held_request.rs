@@ -14,7 +14,7 @@ use crate::attempts::Attempts;
 use crate::choice::{Turn, choose};
 use crate::decide::Decider;
 use crate::draft::EXHAUSTED;
-use crate::seen::cut;
+use crate::ledger_reading::cut;
 use crate::{Situation, sentence};
 
 /// An attempt that was given up without having been begun.

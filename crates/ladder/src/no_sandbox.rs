@@ -16,7 +16,7 @@ use crate::correlation::{self, Correlation, Leave};
 use crate::decide::Decider;
 use crate::explanation::Explanation;
 use crate::failures::{Failure, Part};
-use crate::seen::cut;
+use crate::ledger_reading::cut;
 use crate::sentence::{self, Quotes, Story};
 use crate::{Situation, evidence};
 

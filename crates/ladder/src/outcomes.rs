@@ -5,7 +5,7 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedgerStatus, RestartOutcome};
 
-use crate::seen::outcome_at;
+use crate::ledger_reading::outcome_at;
 
 /// The ledger with the ends of those of its requests that are over.
 pub fn with_outcomes(

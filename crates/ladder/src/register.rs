@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger, Rung};
 
 use crate::budget::{self, GIVEN_UP_AFTER, MINUTE};
-use crate::lately::{bounds, within};
+use crate::recency::{bounds, within};
 use crate::stage::Stage;
 use crate::{Crowd, Occupancy};
 

@@ -7,7 +7,7 @@ use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus};
 
 use crate::draft::EXHAUSTED;
 use crate::explanation::Explanation;
-use crate::seen::seen_at;
+use crate::ledger_reading::seen_at;
 use crate::sentence;
 
 /// The ledger's status as it is then; the same again when it is so already.

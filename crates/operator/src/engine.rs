@@ -1,12 +1,12 @@
-//! The loop around the desk: watches, writes and the clock.
+//! The loop around the planner: watches, writes and the clock.
 
 use kube::Client;
 use rekindle_controllers::{Outcome, Step};
 use tokio::task::JoinSet;
 
-use crate::desk::{Desk, Task};
 use crate::feed::{Feed, Seen};
 use crate::in_term::InTerm;
+use crate::planner::{Planner, Task};
 use crate::work::Work;
 use crate::writer::Writer;
 use crate::{Clock, Parts};
@@ -16,7 +16,7 @@ pub(crate) struct Engine {
     clock: Clock,
     feed: Feed,
     writer: Writer<Client>,
-    desk: Desk,
+    planner: Planner,
     writes: JoinSet<(Work, Box<Step>, Outcome)>,
 }
 
@@ -32,8 +32,8 @@ impl Engine {
     pub(crate) fn new(parts: Parts, in_term: Option<InTerm>) -> Self {
         let Parts { client, clock, limits, nodes, figures } = parts;
         let writer = Writer::new(client.clone());
-        let mut desk = Desk::new(limits).with_figures(figures);
-        desk.set_node_settings(nodes);
+        let mut planner = Planner::new(limits).with_figures(figures);
+        planner.set_node_settings(nodes);
         Self {
             feed: Feed::start(&client),
             writer: match in_term {
@@ -41,7 +41,7 @@ impl Engine {
                 None => writer,
             },
             clock,
-            desk,
+            planner,
             writes: JoinSet::new(),
         }
     }
@@ -52,10 +52,10 @@ impl Engine {
             match self.wake().await {
                 Wake::Seen(None) => return,
                 Wake::Seen(Some(seen)) => {
-                    self.desk.see((self.clock)(), seen);
+                    self.planner.see((self.clock)(), seen);
                     // What is there already is taken in before anything is decided.
                     while let Some(seen) = self.feed.try_next() {
-                        self.desk.see((self.clock)(), seen);
+                        self.planner.see((self.clock)(), seen);
                     }
                 }
                 Wake::Written(written) => {
@@ -65,17 +65,17 @@ impl Engine {
                     {
                         tracing::debug!(%work, message, "write");
                     }
-                    self.desk.settle((self.clock)(), &work, &step, outcome);
+                    self.planner.settle((self.clock)(), &work, &step, outcome);
                 }
                 Wake::Due => {}
             }
-            self.desk.begin_due((self.clock)());
+            self.planner.begin_due((self.clock)());
             self.begin_tasks();
         }
     }
 
     fn begin_tasks(&mut self) {
-        while let Some(task) = self.desk.poll_task() {
+        while let Some(task) = self.planner.poll_task() {
             let writer = self.writer.clone();
             match task {
                 Task::Write(work, step) => {
@@ -93,7 +93,7 @@ impl Engine {
 
     async fn wake(&mut self) -> Wake {
         let now = (self.clock)();
-        let due = self.desk.next_due();
+        let due = self.planner.next_due();
         let wait = async move {
             match due {
                 Some(due) => tokio::time::sleep(due.since(now).to_std()).await,

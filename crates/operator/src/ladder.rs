@@ -22,8 +22,8 @@ use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec, RestartLedgerStatus,
 };
 
-use crate::around::{Around, COMPONENT};
 use crate::ledgers::{self, Place};
+use crate::surroundings::{Around, COMPONENT};
 use crate::{overlaps, peers, policies, revisions};
 
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.

@@ -14,25 +14,25 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
 
-mod around;
-mod desk;
 mod elector;
 mod engine;
 mod feed;
 mod figures;
-mod going_on;
 mod in_term;
 mod ladder;
 mod ledgers;
 mod orphans;
 mod overlaps;
 mod peers;
+mod planner;
 mod policies;
 mod preview;
 mod queue;
+mod resumption;
 mod revisions;
 mod scaling;
 mod snapshot;
+mod surroundings;
 mod turns;
 mod webhook;
 mod work;
@@ -40,12 +40,12 @@ mod writer;
 
 use std::sync::Arc;
 
-pub use desk::{Desk, Task};
 pub use feed::{Seen, kinds};
 pub use figures::LadderFigures;
 pub use in_term::InTerm;
 use kube::Client;
 pub use kube::core::Status;
+pub use planner::{Planner, Task};
 pub use preview::{PreviewError, preview};
 pub use rekindle_controllers::NamespacedName;
 pub use rekindle_controllers::leader_election::{Candidacy, Timing, TimingError};

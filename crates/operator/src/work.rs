@@ -12,8 +12,8 @@ use rekindle_controllers::{
 use rekindle_ladder::Register;
 use rekindle_types::Tick;
 
-use crate::around::Around;
-use crate::{going_on, ladder, ledgers, orphans, overlaps, revisions};
+use crate::surroundings::Around;
+use crate::{ladder, ledgers, orphans, overlaps, resumption, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ impl Work {
     fn wanted(&self, around: &Around<'_>, now: Tick) -> Plan {
         let view = around.view;
         match self {
-            Work::Controller(Key::PodRestart(name)) => going_on::plan(around, name, now),
+            Work::Controller(Key::PodRestart(name)) => resumption::plan(around, name, now),
             Work::Controller(key) => reconcile(view, key, now),
             Work::Climb(pod) => ladder::climb(around, pod, now),
             Work::LadderStatus(name) => ladder::status(view, name, now),
@@ -136,14 +136,14 @@ pub(crate) fn touched(view: &View, register: &Register, change: &Change) -> BTre
             );
             // A finished restart makes room in a budget.
             work.extend(ladder::held_back(register, &name.namespace).map(Work::Climb));
-            if going_on::makes_room(change) {
-                work.extend(going_on::held(register, &name.namespace).map(Work::Controller));
+            if resumption::makes_room(change) {
+                work.extend(resumption::held(register, &name.namespace).map(Work::Controller));
             }
         }
         Object::RestartLadder(_) => {
             let pods = view.in_namespace(Kind::Pod, &name.namespace);
             work.extend(pods.map(|pod| Work::Climb(pod.id().name)));
-            work.extend(going_on::held(register, &name.namespace).map(Work::Controller));
+            work.extend(resumption::held(register, &name.namespace).map(Work::Controller));
             let sets = view.in_namespace(Kind::ReplicaSet, &name.namespace);
             work.extend(sets.map(|set| Work::Revision(set.id().name)));
             work.insert(Work::LadderStatus(name));

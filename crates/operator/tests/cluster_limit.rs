@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 use rekindle_controllers::{Kind, Manifest, Object, Outcome, Step, Write};
-use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, Work, kinds};
+use rekindle_operator::{Limits, Planner, Seen, Task, TokenBucket, Work, kinds};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
@@ -35,10 +35,10 @@ impl Dice {
     }
 }
 
-/// An API that stores what it is given, and a desk whose writes it carries out in any order.
+/// An API that stores what it is given, and a planner whose writes it carries out in any order.
 struct World {
     now: Tick,
-    desk: Desk,
+    planner: Planner,
     dice: Dice,
     revision: u64,
     under_way: Vec<(Work, Box<Step>)>,
@@ -68,19 +68,19 @@ impl World {
             let pods = (0..PODS).map(|number| failing_pod(&namespace, number));
             objects.entry(Kind::Pod).or_default().extend(pods);
         }
-        let mut desk = Desk::new(limits);
+        let mut planner = Planner::new(limits);
         for kind in kinds() {
-            desk.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
+            planner.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
         }
         let (under_way, granted) = (Vec::new(), Vec::new());
-        Self { now: BEGIN, desk, dice: Dice(seed), revision: 10, under_way, granted }
+        Self { now: BEGIN, planner, dice: Dice(seed), revision: 10, under_way, granted }
     }
 
     /// Everything that is due at this moment is decided and written, in some order.
     fn settle(&mut self) {
         loop {
-            self.desk.begin_due(self.now);
-            while let Some(task) = self.desk.poll_task() {
+            self.planner.begin_due(self.now);
+            while let Some(task) = self.planner.poll_task() {
                 match task {
                     Task::Write(work, step) => self.under_way.push((work, step)),
                     Task::Record(_) => {}
@@ -92,7 +92,7 @@ impl World {
             let next = self.dice.below(self.under_way.len());
             let (work, step) = self.under_way.swap_remove(next);
             let outcome = self.carry_out(&step.write);
-            self.desk.settle(self.now, &work, &step, outcome);
+            self.planner.settle(self.now, &work, &step, outcome);
         }
     }
 
@@ -136,7 +136,7 @@ impl World {
     /// Until so long after the beginning.
     fn run_until(&mut self, end: Tick) {
         self.settle();
-        while let Some(due) = self.desk.next_due().filter(|due| *due <= end) {
+        while let Some(due) = self.planner.next_due().filter(|due| *due <= end) {
             self.now = self.now.max(due);
             self.settle();
         }

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{self, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Evict, Refusal};
 use rekindle_controllers::{Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Write};
-use rekindle_operator::{Desk, Limits, Seen, Task, TokenBucket, kinds};
+use rekindle_operator::{Limits, Planner, Seen, Task, TokenBucket, kinds};
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, PodRestartPhase, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
@@ -26,7 +26,7 @@ const STARTS_IN: TickDuration = TickDuration::from_secs(3);
 /// An API of pods without controllers, each with the rung Reschedule, and the nodes' part.
 struct World {
     now: Tick,
-    desk: Desk,
+    planner: Planner,
     revision: u64,
     /// What watches show next.
     seen: VecDeque<Seen>,
@@ -91,13 +91,13 @@ impl World {
             (Kind::RestartLadder, vec![Object::from(ladder)]),
             (Kind::Pod, (0..PODS).map(|number| failing_pod("shop", number)).collect()),
         ]);
-        let mut desk = Desk::new(limits);
+        let mut planner = Planner::new(limits);
         for kind in kinds() {
-            desk.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
+            planner.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
         }
         Self {
             now: BEGIN,
-            desk,
+            planner,
             revision: 10,
             seen: VecDeque::new(),
             starting: Vec::new(),
@@ -112,10 +112,10 @@ impl World {
     fn settle(&mut self) {
         loop {
             while let Some(seen) = self.seen.pop_front() {
-                self.desk.see(self.now, seen);
+                self.planner.see(self.now, seen);
             }
-            self.desk.begin_due(self.now);
-            let Some(task) = self.desk.poll_task() else {
+            self.planner.begin_due(self.now);
+            let Some(task) = self.planner.poll_task() else {
                 if self.seen.is_empty() {
                     return;
                 }
@@ -123,7 +123,7 @@ impl World {
             };
             if let Task::Write(work, step) = task {
                 let outcome = self.carry_out(&step.write);
-                self.desk.settle(self.now, &work, &step, outcome);
+                self.planner.settle(self.now, &work, &step, outcome);
             }
         }
     }
@@ -152,7 +152,7 @@ impl World {
             // a request is guarded as long as it has the only copy of its pod
             Write::Patch { id, patch, .. } if id.kind == Kind::PodRestart => {
                 let finalizers = typed(patch["metadata"]["finalizers"].clone());
-                let Some(object) = self.desk.view().get(id) else { return Outcome::Gone };
+                let Some(object) = self.planner.view().get(id) else { return Outcome::Gone };
                 stored(object, |meta| {
                     meta.resource_version = Some(version);
                     meta.finalizers = finalizers;
@@ -164,7 +164,7 @@ impl World {
                 Outcome::Gone
             }
             Write::Bind { pod, node, .. } => {
-                let Some(Object::Pod(bound)) = self.desk.view().get(pod) else {
+                let Some(Object::Pod(bound)) = self.planner.view().get(pod) else {
                     return Outcome::Gone;
                 };
                 let mut bound = bound.as_ref().clone();
@@ -204,7 +204,7 @@ impl World {
         self.settle();
         loop {
             let starts = self.starting.iter().map(|(at, _)| *at).min();
-            let Some(due) = self.desk.next_due().into_iter().chain(starts).min() else { break };
+            let Some(due) = self.planner.next_due().into_iter().chain(starts).min() else { break };
             if due > end {
                 break;
             }
@@ -259,7 +259,7 @@ fn a_crowd_that_waited_for_a_node_goes_there_a_few_at_a_time() {
     let mut world = World::new(limits(), "Reschedule", json!({}));
     world.run_for(TickDuration::from_secs(300));
     assert_eq!(world.evicted.len(), 0, "there is no other node");
-    world.desk.see(world.now, Seen::Applied(node("n2")));
+    world.planner.see(world.now, Seen::Applied(node("n2")));
     world.settle();
     world.run_for(TickDuration::from_secs(5));
     assert!((1..=6).contains(&world.evicted.len()), "{} within 5 s", world.evicted.len());
@@ -270,7 +270,7 @@ fn a_crowd_that_waited_for_a_node_goes_there_a_few_at_a_time() {
 
 /// What the ledgers say of their ladders.
 fn phases(world: &World) -> Vec<(Option<LedgerPhase>, String)> {
-    let all = world.desk.view().of_kind(Kind::RestartLedger);
+    let all = world.planner.view().of_kind(Kind::RestartLedger);
     let said = all.filter_map(|(_, object)| match object {
         Object::RestartLedger(ledger) => ledger.status.clone(),
         _ => None,
@@ -301,7 +301,7 @@ fn what_a_disruption_budget_holds_is_not_given_up_although_a_node_was_missing_fo
     let mut world = World::new(limits(), "Reschedule", json!({}));
     world.budget = Budget::Forbids;
     world.run_for(TickDuration::from_secs(300));
-    world.desk.see(world.now, Seen::Applied(node("n2")));
+    world.planner.see(world.now, Seen::Applied(node("n2")));
     world.run_for(TickDuration::from_secs(900));
     for (phase, message) in phases(&world) {
         assert_eq!(phase, Some(LedgerPhase::Holding), "{message}");
@@ -338,9 +338,9 @@ fn what_may_go_on_and_has_to_wait_for_its_turn_says_so() {
     let roomy = Limits { namespace: TokenBucket::new(100, 600), ..limits() };
     let mut world = World::new(roomy, "Reschedule", json!({"maxConcurrent": 1}));
     world.run_for(TickDuration::from_secs(60));
-    world.desk.see(world.now, Seen::Applied(node("n2")));
+    world.planner.see(world.now, Seen::Applied(node("n2")));
     world.run_for(STARTS_IN);
-    let all = world.desk.view().of_kind(Kind::PodRestart);
+    let all = world.planner.view().of_kind(Kind::PodRestart);
     let said: Vec<String> = all
         .filter_map(|(_, object)| match object {
             Object::PodRestart(restart) => restart.status.as_ref()?.message.clone(),
@@ -362,7 +362,7 @@ fn requests_of_a_ladder_that_is_gone_are_withdrawn_and_its_ledgers_wait_for_noth
     world.budget = Budget::Allows;
     world.run_for(TickDuration::from_secs(300));
     assert_eq!(world.evicted.len(), 0, "nobody asks for it any more");
-    let view = world.desk.view();
+    let view = world.planner.view();
     let mut requests = 0;
     for (_, object) in view.of_kind(Kind::PodRestart) {
         let Object::PodRestart(restart) = object else { continue };

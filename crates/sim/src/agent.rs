@@ -1,9 +1,9 @@
 //! A node: the real pod cores over a fake runtime that takes its time and does what the scenario
 //! says.
 
+mod actions;
 mod comeback;
 mod conduct;
-mod deeds;
 mod ends;
 mod forgetful;
 mod graces;

@@ -1,8 +1,8 @@
 //! Makes campaigns from seeds: pods of every shape, users who change them, and faults.
 
 mod invalid;
-mod more;
 mod nodes;
+mod special_workloads;
 mod templates;
 mod users;
 mod workloads;

@@ -12,7 +12,7 @@ use http::Method;
 use rekindle_controllers::leader_election::{Ask, Candidacy, Candidate, Timing, Unanswered};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Step};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, InTerm, Seen, Task, Work, Writer, kinds, object_from_json};
+use rekindle_operator::{InTerm, Planner, Seen, Task, Work, Writer, kinds, object_from_json};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{Term, Tick, TickDuration};
@@ -71,7 +71,7 @@ struct Operator {
     inbox: VecDeque<(Tick, Seen)>,
     /// Writes that were begun and have not reached the API yet.
     on_their_way: Vec<(Tick, Term, Work, Box<Step>)>,
-    acts: Option<(Term, Desk)>,
+    acts: Option<(Term, Planner)>,
 }
 
 impl Leaders {
@@ -271,8 +271,8 @@ impl Leaders {
                 }
                 Seen::Applied(_) | Seen::Deleted(..) | Seen::List(..) => {}
             }
-            if let Some((_, desk)) = &mut operator.acts {
-                desk.see(now, seen);
+            if let Some((_, planner)) = &mut operator.acts {
+                planner.see(now, seen);
             }
         }
     }
@@ -318,21 +318,21 @@ impl Leaders {
         }
         operator.acts = None;
         let Some(term) = leads else { return };
-        let mut desk = Desk::new(Limits::default());
+        let mut planner = Planner::new(Limits::default());
         for kind in kinds() {
-            desk.see(now, Seen::List(kind, self.server.list(kind)));
+            planner.see(now, Seen::List(kind, self.server.list(kind)));
         }
-        operator.acts = Some((term.clone(), desk));
+        operator.acts = Some((term.clone(), planner));
         operator.inbox.clear();
     }
 
-    /// The desk's next writes; true when there was one.
+    /// The planner's next writes; true when there was one.
     fn act(&mut self, number: usize) -> bool {
         let operator = &mut self.operators[number];
         let now = self.now + operator.offset;
-        let Some((term, desk)) = &mut operator.acts else { return false };
-        desk.begin_due(now);
-        let Some(task) = desk.poll_task() else { return false };
+        let Some((term, planner)) = &mut operator.acts else { return false };
+        planner.begin_due(now);
+        let Some(task) = planner.poll_task() else { return false };
         let term = term.clone();
         match task {
             Task::Write(work, step) => {
@@ -363,10 +363,10 @@ impl Leaders {
             };
             let operator = &mut self.operators[number];
             let now = self.now + operator.offset;
-            if let Some((acts_in, desk)) = &mut operator.acts
+            if let Some((acts_in, planner)) = &mut operator.acts
                 && *acts_in == term
             {
-                desk.settle(now, &work, &step, outcome);
+                planner.settle(now, &work, &step, outcome);
             }
         }
     }

@@ -3,6 +3,7 @@
 //! the drivers around it are this crate's.
 #![forbid(unsafe_code)]
 
+mod acknowledgements;
 mod agent;
 mod availability;
 mod behaviour;
@@ -26,7 +27,6 @@ mod selected;
 mod server;
 mod spoken;
 mod timeline;
-mod told;
 mod trace;
 mod world;
 mod written;

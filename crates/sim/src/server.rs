@@ -18,13 +18,13 @@ use rekindle_store::{
 use rekindle_types::Tick;
 use serde_json::Value;
 
+use crate::acknowledgements::Told;
 use crate::disk::SimDisk;
 use crate::entropy::ByRequest;
 use crate::error::SimError;
 use crate::faults::{Room, Sync};
 use crate::kinds::Kinds;
 use crate::known_bugs::KnownBug;
-use crate::told::Told;
 use crate::written::Written;
 use reads::everything;
 

@@ -2,7 +2,7 @@
 //! ones; what stands between them in production (watches, tasks, timers) is this loop.
 //!
 //! ```text
-//!   queue of what will happen ─► time goes on ─► API ─► watch ─► desk (controllers, ladder) ─► writes ─► API …
+//!   queue of what will happen ─► time goes on ─► API ─► watch ─► planner (controllers, ladder) ─► writes ─► API …
 //!                                                        └─► pod cores on their nodes ─► effects ─► queue
 //! ```
 
@@ -29,7 +29,7 @@ use http::Method;
 use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
+use rekindle_operator::{NodeSettings, Planner, Seen, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
 use rekindle_store::Watch;
 use rekindle_types::pods::AnyPod;
@@ -133,7 +133,7 @@ pub struct World {
     timers: BTreeMap<String, Tick>,
     server: Server,
     watch: Watch,
-    desk: Desk,
+    planner: Planner,
     behaviours: Behaviours,
     /// How the controllers are set.
     patience: NodeSettings,
@@ -209,9 +209,9 @@ impl World {
         config: Config,
     ) -> Result<Self, SimError> {
         let (server, watch) = Server::new(seed, BEGIN)?;
-        let mut desk = Desk::new(Limits::default());
+        let mut planner = Planner::new(Limits::default());
         for kind in kinds() {
-            desk.see(BEGIN, Seen::List(kind, Vec::new()));
+            planner.see(BEGIN, Seen::List(kind, Vec::new()));
         }
         let mut world = Self {
             now: BEGIN,
@@ -221,7 +221,7 @@ impl World {
             timers: BTreeMap::new(),
             server,
             watch,
-            desk,
+            planner,
             behaviours: Behaviours { all: behaviours, unchosen: Unchosen::default() },
             patience: NodeSettings::default(),
             behaviours_used: BTreeSet::new(),
@@ -355,7 +355,7 @@ impl World {
 
     fn next_moment(&self) -> Option<Tick> {
         let coming = self.coming.keys().next().map(|(at, _)| *at);
-        let due = self.desk.next_due().map(|due| self.clocks.controllers.when(due));
+        let due = self.planner.next_due().map(|due| self.clocks.controllers.when(due));
         let expiry = self.server.next_expiry().map(|due| self.clocks.api.when(due));
         [coming, due, expiry].into_iter().flatten().min()
     }
@@ -456,8 +456,8 @@ impl World {
                 self.see(&event?);
             }
             self.budgets.begin(self.heard());
-            self.desk.begin_due(self.desk_now());
-            while let Some(task) = self.desk.poll_task() {
+            self.planner.begin_due(self.desk_now());
+            while let Some(task) = self.planner.poll_task() {
                 moved = true;
                 self.carry_out(task);
                 self.keep_up()?;

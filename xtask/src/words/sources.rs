@@ -32,17 +32,7 @@ const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// Moods and adverbs that files were named after; a file is called after the noun it holds.
 const NO_NOUNS: [&str; 12] = [
-    "around",
-    "asked",
-    "deeds",
-    "desk",
-    "further",
-    "lately",
-    "latest",
-    "more",
-    "seen",
-    "told",
-    "around_it",
+    "around", "asked", "deeds", "desk", "further", "lately", "latest", "more", "seen", "told",
     "going_on",
 ];
 

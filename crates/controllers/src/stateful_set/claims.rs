@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rekindle_types::held::Pod;
 use serde_json::json;
 
-use super::{deeds, identity};
+use super::{identity, writes};
 use crate::patches::references_patch;
 use crate::plan::Step;
 use crate::{Kind, NamespacedName, Object, View, owners};
@@ -82,7 +82,7 @@ pub(super) fn needed(
             }
             None => {
                 let claim = new(set, template, name);
-                missing.push(deeds::claim_creation(set, claim, &pod_name));
+                missing.push(writes::claim_creation(set, claim, &pod_name));
             }
         }
     }

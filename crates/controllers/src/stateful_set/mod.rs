@@ -17,13 +17,13 @@
 //! broken template was taken back (its documentation calls it "forced rollback", by hand).
 
 mod claims;
-mod deeds;
 mod identity;
 mod make;
 mod member;
 mod rolling;
 mod status;
 mod walk;
+mod writes;
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::claims::{self, Claims, Wanted};
 use super::member::{Member, Standing};
 use super::rolling::{self, Strategy};
-use super::{COMPONENT, deeds, identity, make};
+use super::{COMPONENT, identity, make, writes};
 use crate::avoidance;
 use crate::creation_brake::{self, CreationPause, CreationSeries};
 use crate::events::{About, Note, Severity};
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
                 return self.blocked;
             }
             Standing::Unready if self.is_abandoned(member) => {
-                self.mends.push(deeds::deletion(self.set, pod));
+                self.mends.push(writes::deletion(self.set, pod));
                 return self.blocked;
             }
             Standing::Ready(at) => {
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         let avoided = avoidance::of_workload(self.view, namespace, &workload, self.now);
         avoidance::exclude(&mut pod, &avoided);
         self.claims.extend(missing);
-        self.creations.push(deeds::creation(self.set, pod));
+        self.creations.push(writes::creation(self.set, pod));
     }
 
     /// What the pod of an ordinal is made from: before the partition the current revision, else the
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
         };
         let text = format!("StatefulSet {set} is recreating {how} Pod {name}");
         self.note(Severity::Warning, reason, text);
-        self.mends.push(deeds::deletion(self.set, pod));
+        self.mends.push(writes::deletion(self.set, pod));
     }
 
     fn note(&mut self, severity: Severity, reason: &'static str, text: String) {
@@ -275,7 +275,7 @@ impl<'a> Walk<'a> {
                 }
             }
             self.keepers.extend(claims::retained(self.view, self.set, pod, Wanted::ScaledAway));
-            self.mends.push(deeds::deletion(self.set, pod));
+            self.mends.push(writes::deletion(self.set, pod));
             if self.blocked == Pace::Stop {
                 return Pace::Stop;
             }
@@ -307,7 +307,7 @@ impl<'a> Walk<'a> {
         let (available, broken): (Vec<&Member<'_>>, Vec<_>) = outdated.partition(is_available);
         let spare = max_unavailable.saturating_sub(unavailable);
         let doomed = broken.into_iter().chain(available.into_iter().take(spare));
-        self.mends.extend(doomed.map(|member| deeds::deletion(self.set, member.pod)));
+        self.mends.extend(doomed.map(|member| writes::deletion(self.set, member.pod)));
     }
 }
 

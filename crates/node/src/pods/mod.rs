@@ -9,12 +9,12 @@
 //! ```
 
 mod actions;
-mod asked;
+mod coalescing_writer;
+mod container_tasks;
 mod etc_files;
 mod inbox;
 mod index;
 mod journal_file;
-mod latest;
 mod manager;
 mod placement;
 mod recorder;
@@ -31,8 +31,8 @@ mod termination_message;
 mod tests;
 mod worker;
 
+pub(crate) use coalescing_writer::Urgency;
 pub(crate) use index::{PodIndex, PodView};
-pub(crate) use latest::Urgency;
 pub(crate) use manager::{Manager, Rules, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;
 pub(crate) use recovery::{delete_object, pod_ref};

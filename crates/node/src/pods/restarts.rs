@@ -12,8 +12,8 @@ use rekindle_types::{PodUid, Tick};
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::coalescing_writer::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
 use super::journal_file::JournalFile;
-use super::latest::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
 use crate::layout::NodeDirs;
 
 /// One report of a restart's progress.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::Client;
 use rekindle_types::PodRef;
 
-use super::latest::Urgency;
+use super::coalescing_writer::Urgency;
 use super::recovery::delete_object;
 use super::status_writer::StatusWriter;
 use crate::context::NodeContext;

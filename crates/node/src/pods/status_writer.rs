@@ -13,7 +13,7 @@ use rekindle_types::PodRef;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::latest::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
+use super::coalescing_writer::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
 
 /// Writes one pod's status, newest first.
 pub(crate) struct StatusWriter {

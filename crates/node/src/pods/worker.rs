@@ -26,11 +26,11 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::volumes::VolumeWork;
 use super::actions::{PodActions, made};
-use super::asked::AskedContainers;
+use super::coalescing_writer::Urgency;
+use super::container_tasks::AskedContainers;
 use super::inbox::{Awaited, Input};
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile};
-use super::latest::Urgency;
 use super::placement;
 use super::restarts::{RestartReporter, is_settled};
 use super::shown_by::{Existence, ShownBy, Source};

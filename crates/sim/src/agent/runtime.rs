@@ -7,8 +7,8 @@ use rekindle_pod::{
 };
 use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
 
+use super::actions::FAILS_AFTER;
 use super::conduct::{End, STOP};
-use super::deeds::FAILS_AFTER;
 use super::hooks::containers;
 use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM, named};
 use crate::behaviour::Behaviours;

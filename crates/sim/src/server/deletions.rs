@@ -8,8 +8,8 @@ use rekindle_store::Batch;
 use serde_json::{Value, json};
 
 use super::{Inner, Power, Server, below_version};
+use crate::acknowledgements::Told;
 use crate::kinds;
-use crate::told::Told;
 
 impl Server {
     /// A deletion is granted with this answer. A Status says that the object is gone; an object is

@@ -95,7 +95,7 @@ impl World {
 
     /// All pods, and those of them that are Ready.
     pub fn readiness(&self) -> (usize, usize) {
-        let pods = self.desk.view().of_kind(Kind::Pod).map(|(_, object)| object);
+        let pods = self.planner.view().of_kind(Kind::Pod).map(|(_, object)| object);
         pods.fold((0, 0), |(all, ready), object| match object {
             Object::Pod(pod) => (all + 1, ready + usize::from(is_ready(pod))),
             _ => (all, ready),

@@ -7,7 +7,7 @@ use http::Method;
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
 use rekindle_ladder::Limits;
-use rekindle_operator::{Desk, NodeSettings, Seen, kinds};
+use rekindle_operator::{NodeSettings, Planner, Seen, kinds};
 use rekindle_pod::ContainerKey;
 use rekindle_store::Revision;
 use rekindle_types::v1alpha1::Rung;
@@ -374,8 +374,8 @@ impl World {
 
     fn start_controllers(&mut self) {
         self.note_disturbance();
-        self.desk = Desk::new(Limits::default());
-        self.desk.set_node_settings(self.patience.clone());
+        self.planner = Planner::new(Limits::default());
+        self.planner.set_node_settings(self.patience.clone());
         self.hearing = Hearing::Well;
         self.list();
     }
@@ -393,7 +393,7 @@ impl World {
         for kind in kinds() {
             let objects = self.server.list(kind);
             let objects = objects.into_iter().map(|object| self.as_shown(object)).collect();
-            self.desk.see(self.desk_now(), Seen::List(kind, objects));
+            self.planner.see(self.desk_now(), Seen::List(kind, objects));
         }
     }
 
@@ -420,7 +420,7 @@ impl World {
             Seen::List(..) | Seen::Deleted(..) => seen,
         };
         match &mut self.hearing {
-            Hearing::Well => self.desk.see(now, seen),
+            Hearing::Well => self.planner.see(now, seen),
             Hearing::Deaf { missed, .. } => missed.push(seen),
         }
     }
@@ -443,10 +443,10 @@ impl World {
         match (relief, self.faults.bug) {
             (_, Some(KnownBug::LastEventLost)) => {
                 missed.pop();
-                missed.into_iter().for_each(|seen| self.desk.see(now, seen));
+                missed.into_iter().for_each(|seen| self.planner.see(now, seen));
             }
             (Relief::Batch, _) => {
-                missed.into_iter().for_each(|seen| self.desk.see(now, seen));
+                missed.into_iter().for_each(|seen| self.planner.see(now, seen));
             }
             (Relief::Relist, _) => self.list(),
         }

@@ -11,7 +11,7 @@ use rekindle_types::v1alpha1::PodRestart;
 use super::World;
 
 impl World {
-    /// What the watch shows goes to the desk and to the nodes.
+    /// What the watch shows goes to the planner and to the nodes.
     pub(super) fn see(&mut self, event: &Stored) {
         let stored = match event {
             Stored::Put { object, .. } => object,
@@ -38,7 +38,7 @@ impl World {
                 match &object {
                     Object::PodRestart(restart) => self.note_rung(restart),
                     Object::RestartLadder(ladder) => {
-                        let all = self.desk.view().of_kind(Kind::Pod).map(|(_, object)| object);
+                        let all = self.planner.view().of_kind(Kind::Pod).map(|(_, object)| object);
                         self.selected.ladder(ladder, all);
                         self.note_ladder(ladder);
                     }

@@ -39,7 +39,7 @@ impl World {
                     WriteFate::Well | WriteFate::Lost | WriteFate::Conflict => sent,
                 };
                 self.trace.add(self.now, &format!("{work}: {}", outcome_name(&outcome)));
-                self.desk.settle(self.desk_now(), &work, &step, outcome);
+                self.planner.settle(self.desk_now(), &work, &step, outcome);
                 self.check_evictions();
                 if let Work::Climb(_) = work {
                     self.check_ladders();

@@ -1,4 +1,4 @@
-//! The desk: owns the view, feeds it what watches show, plans what is due, and settles how writes
+//! The planner: owns the view, feeds it what watches show, plans what is due, and settles how writes
 //! went. It does no IO and keeps no time: the engine drives it with tasks and a clock, the
 //! simulator in one thread and virtual time.
 
@@ -12,16 +12,16 @@ use rekindle_ladder::{Limits, Register};
 use rekindle_types::Tick;
 
 use crate::NodeSettings;
-use crate::around::Around;
 use crate::feed::{Seen, kinds};
 use crate::figures::{Follower, LadderFigures, News};
 use crate::ledgers;
 use crate::queue::Queue;
+use crate::surroundings::Around;
 use crate::turns::{Leave, Turns};
 use crate::work::{Work, touched};
 
 /// Controllers and ladder at work.
-pub struct Desk {
+pub struct Planner {
     limits: Limits,
     view: View,
     register: Register,
@@ -40,7 +40,7 @@ pub struct Desk {
 /// What the driver is asked to do.
 #[derive(Debug)]
 pub enum Task {
-    /// Carry out this write for this work, and tell [`Desk::settle`] how it went.
+    /// Carry out this write for this work, and tell [`Planner::settle`] how it went.
     Write(Work, Box<Step>),
     /// Write an event; nobody waits for it.
     Record(EventWrite),
@@ -63,8 +63,8 @@ enum Freshness {
     Stale,
 }
 
-impl Desk {
-    /// A desk that has seen nothing yet; `limits` hold over all ladders.
+impl Planner {
+    /// A planner that has seen nothing yet; `limits` hold over all ladders.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -85,7 +85,7 @@ impl Desk {
         self.view.set_node_settings(settings);
     }
 
-    /// The same desk, which counts here what ladders do.
+    /// The same planner, which counts here what ladders do.
     pub fn with_figures(mut self, figures: Arc<LadderFigures>) -> Self {
         self.follower = Follower::new(figures);
         self
@@ -291,9 +291,9 @@ mod tests {
     }
 
     /// The collector's next write, if there is one.
-    fn collection(desk: &mut Desk) -> Option<(Work, Step)> {
-        desk.begin_due(NOW);
-        while let Some(task) = desk.poll_task() {
+    fn collection(planner: &mut Planner) -> Option<(Work, Step)> {
+        planner.begin_due(NOW);
+        while let Some(task) = planner.poll_task() {
             if let Task::Write(work @ Work::Controller(Key::Garbage(_)), step) = task {
                 return Some((work, *step));
             }
@@ -303,18 +303,18 @@ mod tests {
 
     #[test]
     fn what_was_undone_before_its_answer_came_is_done_again() {
-        let mut desk = Desk::new(Limits::default());
-        kinds().for_each(|kind| desk.see(NOW, Seen::List(kind, Vec::new())));
+        let mut planner = Planner::new(Limits::default());
+        kinds().for_each(|kind| planner.see(NOW, Seen::List(kind, Vec::new())));
         let held = || json!(["foregroundDeletion"]);
-        desk.see(NOW, Seen::Applied(pod(5, held())));
-        let (work, step) = collection(&mut desk).unwrap();
+        planner.see(NOW, Seen::Applied(pod(5, held())));
+        let (work, step) = collection(&mut planner).unwrap();
         // somebody puts the finalizer back, and that is seen before the answer of version 6
-        desk.see(NOW, Seen::Applied(pod(7, held())));
-        desk.settle(NOW, &work, &step, Outcome::Stored(pod(6, json!([]))));
-        let (work, step) = collection(&mut desk).unwrap();
+        planner.see(NOW, Seen::Applied(pod(7, held())));
+        planner.settle(NOW, &work, &step, Outcome::Stored(pod(6, json!([]))));
+        let (work, step) = collection(&mut planner).unwrap();
         let Write::Patch { patch, .. } = &step.write else { panic!("{step:?}") };
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
-        desk.settle(NOW, &work, &step, Outcome::Stored(pod(8, json!([]))));
-        assert!(collection(&mut desk).is_none());
+        planner.settle(NOW, &work, &step, Outcome::Stored(pod(8, json!([]))));
+        assert!(collection(&mut planner).is_none());
     }
 }

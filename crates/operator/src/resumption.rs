@@ -16,7 +16,7 @@ use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementHold, Rung};
 use rekindle_types::{Tick, TickDuration, span};
 
-use crate::around::Around;
+use crate::surroundings::Around;
 use crate::{ladder, policies};
 
 /// Room is asked for again after this long, also when nobody tells that there is some: a request
