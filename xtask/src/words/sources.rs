@@ -31,7 +31,7 @@ pub(super) fn product_part(text: &str) -> &str {
 const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// Moods and adverbs that files were named after; a file is called after the noun it holds.
-const NO_NOUNS: [&str; 12] = [
+const NO_NOUNS: [&str; 11] = [
     "around", "asked", "deeds", "desk", "further", "lately", "latest", "more", "seen", "told",
     "going_on",
 ];
