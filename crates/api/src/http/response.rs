@@ -7,8 +7,11 @@ use http::{Response, StatusCode};
 use super::body::FrontBody;
 use crate::outcome::Answer;
 
-/// Warnings are cut off beyond this, all together, as upstream.
+/// Bytes of all warnings of an answer. When they have more, each is cut, and those beyond are left
+/// out, as upstream does.
 const WARNINGS_BYTES_MAX: usize = 4096;
+/// Characters of each warning when all together have too many bytes.
+const CUT_WARNING_CHARS: usize = 256;
 
 pub(super) fn respond(answer: Answer) -> Response<FrontBody> {
     let mut response = Response::new(FrontBody::full(answer.body));
@@ -21,16 +24,29 @@ pub(super) fn respond(answer: Answer) -> Response<FrontBody> {
             headers.insert(name, value);
         }
     }
-    let mut bytes = 0;
-    for warning in &answer.warnings {
-        let value = warning_header(warning);
-        bytes += value.len();
-        if bytes > WARNINGS_BYTES_MAX {
-            break;
-        }
+    for value in warning_headers(&answer.warnings) {
         headers.append(WARNING, value);
     }
     response
+}
+
+/// The headers of these warnings, within [`WARNINGS_BYTES_MAX`].
+fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
+    let headers: Vec<HeaderValue> = warnings.iter().map(|text| warning_header(text)).collect();
+    if headers.iter().map(HeaderValue::len).sum::<usize>() <= WARNINGS_BYTES_MAX {
+        return headers;
+    }
+    let mut room = WARNINGS_BYTES_MAX;
+    let cut = warnings.iter().map(|text| {
+        let cut: String = text.chars().take(CUT_WARNING_CHARS).collect();
+        warning_header(&cut)
+    });
+    cut.take_while(|header| {
+        let fits = header.len() <= room;
+        room = room.saturating_sub(header.len());
+        fits
+    })
+    .collect()
 }
 
 /// For a request whose body was not read to its end: the connection cannot go on.
@@ -74,6 +90,17 @@ fn warning_header(text: &str) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_warning_is_cut_and_not_left_out() {
+        let short = "short".to_owned();
+        let told = warning_headers(&[short.clone(), "x".repeat(2 * WARNINGS_BYTES_MAX)]);
+        assert_eq!(told.len(), 2);
+        assert_eq!(told[1].len(), "299 - \"\"".len() + CUT_WARNING_CHARS);
+        let many = warning_headers(&vec!["y".repeat(300); 40]);
+        assert!(many.iter().map(HeaderValue::len).sum::<usize>() <= WARNINGS_BYTES_MAX);
+        assert_eq!(warning_headers(&[short]), ["299 - \"short\""]);
+    }
 
     #[test]
     fn warnings_are_quoted_and_cannot_split_headers() {
