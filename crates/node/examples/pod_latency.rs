@@ -1,6 +1,6 @@
 //! How long the node takes, with the real API (in memory), runtime and network: medians [min–max]
-//! in milliseconds, as seen by a client that watches the pod. `cargo run --release -p rekindle-node --example
-//! pod_latency [ROUNDS]`, as root.
+//! in milliseconds, as seen by a client that watches the pod. As root:
+//! `cargo run --release -p rekindle-node --example pod_latency [ROUNDS]`.
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it measures by the clock")]
 #![allow(clippy::unwrap_used, reason = "a failure ends the program")]
 

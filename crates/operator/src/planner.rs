@@ -1,5 +1,5 @@
-//! The planner: owns the view, feeds it what watches show, plans what is due, and settles how writes
-//! went. It does no IO and keeps no time: the engine drives it with tasks and a clock, the
+//! The planner: owns the view, feeds it what watches show, plans what is due, and settles how
+//! writes went. It does no IO and keeps no time: the engine drives it with tasks and a clock, the
 //! simulator in one thread and virtual time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -12,8 +12,8 @@ pub trait Disk: Send + 'static {
     /// Reads everything. Called once, before the first commit.
     fn load(&mut self) -> Result<Loaded, DiskError>;
 
-    /// Makes the batch durable as one step: when this returns `Ok`, the whole batch survives kill -9
-    /// and power loss.
+    /// Makes the batch durable as one step: when this returns `Ok`, the whole batch survives
+    /// kill -9 and power loss.
     ///
     /// When it returns an error nothing of the batch may be part of what a later successful commit
     /// makes durable. A disk that cannot tell how far it came (a failed fsync) therefore writes

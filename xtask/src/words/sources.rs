@@ -82,13 +82,24 @@ fn read_one(path: &Path) -> anyhow::Result<Text> {
     Ok(Text { path: path.display().to_string(), text })
 }
 
-/// Comment lines that are wider than the code.
+/// Comment lines that are wider than the code. Diagrams and tables may be: a picture that is folded
+/// is none.
 pub(super) fn wide_comments(sources: &[Text]) -> Vec<String> {
     let mut found = Vec::new();
     for Text { path, text } in sources {
+        let mut in_diagram = false;
         for (number, line) in text.lines().enumerate() {
+            let Some(comment) = line.trim_start().strip_prefix("//") else {
+                in_diagram = false;
+                continue;
+            };
+            let comment = comment.trim_start_matches(['/', '!']).trim_start();
+            if comment.starts_with("```") {
+                in_diagram = !in_diagram;
+            }
             let columns = line.chars().count();
-            if line.trim_start().starts_with("//") && columns > COMMENT_COLUMNS_MAX {
+            let is_prose = !in_diagram && !comment.starts_with('|');
+            if is_prose && columns > COMMENT_COLUMNS_MAX {
                 found.push(format!("{path}:{}: {columns} columns", number + 1));
             }
         }
@@ -115,8 +126,10 @@ mod tests {
     #[test]
     fn comments_are_measured_and_code_is_not() {
         let wide = "x".repeat(COMMENT_COLUMNS_MAX);
-        let source = text("a.rs", &format!("let a = {wide};\n    // {wide}\n// short\n"));
-        assert_eq!(wide_comments(&[source]), ["a.rs:2: 107 columns"]);
+        let diagram = format!("//! ```text\n//! {wide}\n//! ```\n//! | {wide} |\n");
+        let code = format!("let a = {wide};\n    // {wide}\n// short\n");
+        let source = text("a.rs", &(diagram + &code));
+        assert_eq!(wide_comments(&[source]), ["a.rs:6: 107 columns"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Promise P4: a restart never widens privilege. What the kernel says of a container's process,
-//! read from outside, is the same at every attempt of every rung, after a crash, and after a kill -9
-//! of the engine.
+//! read from outside, is the same at every attempt of every rung, after a crash, and after a
+//! kill -9 of the engine.
 use crate::support::archive::Image;
 use crate::support::{Engine, process, text};
 use serde_json::json;

@@ -21,7 +21,8 @@ pub(super) struct OpenLog {
     pub(super) identity: (u64, u64),
 }
 
-/// Removes the logs of attempts before the last: the one before `current` stays for `kubectl logs --previous`.
+/// Removes the logs of attempts before the last: the one before `current` stays for
+/// `kubectl logs --previous`.
 pub fn prune(folder: &Path, current: ContainerAttempt) {
     let oldest = current.0.saturating_sub(1);
     for (attempt, _, path) in all(folder) {

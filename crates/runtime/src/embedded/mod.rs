@@ -76,7 +76,8 @@ use spares::Spares;
 /// What an [`EmbeddedRuntime`] needs to know.
 #[derive(Clone)]
 pub struct Config {
-    /// Sandboxes' records, exits and writable layers: on a disk file system. Made when absent, mode 0700.
+    /// Sandboxes' records, exits and writable layers: on a disk file system. Made when absent, mode
+    /// 0700.
     pub data_dir: PathBuf,
     /// Sockets of the shims; may be emptied by a reboot. Made when absent, mode 0700.
     pub run_dir: PathBuf,

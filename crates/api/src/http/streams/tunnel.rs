@@ -1,6 +1,7 @@
 //! Port forwarding as kubectl does it: SPDY/3.1 in the messages of a websocket (KEP-4006).
 //!
-//! For each connection the client opens a pair of streams with the same request id: one for errors, one for data.
+//! For each connection the client opens a pair of streams with the same request id: one for errors,
+//! one for data.
 //! `SYN_STREAM error, SYN_STREAM data ─▶ connect ─▶ DATA … both ways ─▶ FIN on data, FIN on error`
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Rules on arguments as instructions: an argument has 64 bits, the machine that runs filters has 32.
+//! Rules on arguments as instructions: an argument has 64 bits, the machine that runs filters has
+//! 32.
 
 use super::filter::{Condition, Rule, Test, Verdict};
 use super::instruction::{

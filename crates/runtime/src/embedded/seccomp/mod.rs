@@ -31,8 +31,8 @@ use profile::Surroundings;
 
 use super::capabilities::bit;
 
-/// Namespace flags of clone(2), which only CAP_SYS_ADMIN may use: CLONE_NEWNS | NEWCGROUP | NEWUTS |
-/// NEWIPC | NEWUSER | NEWPID | NEWNET.
+/// Namespace flags of clone(2), which only CAP_SYS_ADMIN may use: CLONE_NEWNS | NEWCGROUP |
+/// NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET.
 const CLONE_NAMESPACES: u64 = 0x7e02_0000;
 
 /// Values of personality(2) that change nothing about security: PER_LINUX, PER_LINUX32, UNAME26,
