@@ -11,7 +11,8 @@
 //!     persistentvolumes            those of class local-path on NAME: made, ended, their finalizers
 //! ```
 //! What is looked at is durable, as an agent asks about a pod after it has seen it; of a pod that
-//! it writes to, the newest. Not narrowed: the status of PodRestarts (docs/compatibility.md).
+//! it writes to, the newest. The status of PodRestarts is looked at when it is written
+//! (`admission::node_restriction`).
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 use rekindle_store::RangeQuery;
@@ -71,7 +72,8 @@ fn refers(state: State<'_>, node: &str, object: &ObjectRef) -> bool {
         && pods_on(state, node, &object.namespace).any(|pod| pod_references(&pod).contains(object))
 }
 
-fn is_on(state: State<'_>, node: &str, namespace: &str, name: &str) -> bool {
+/// Whether the pod is on the node, or gone.
+pub(crate) fn is_on(state: State<'_>, node: &str, namespace: &str, name: &str) -> bool {
     let Some(pods) = pods(state) else { return true }; // none are served
     let stored = state.store.newest(&keys::object(pods, namespace, name));
     // one that is gone is nobody's: the answer is that it is not there

@@ -320,6 +320,65 @@ fn an_agent_does_not_label_its_pods() {
     assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 200]);
 }
 
+/// What stands in `status.replacement.pod` is created with the controller's rights.
+#[test]
+fn an_agent_reports_on_restarts_in_place_of_its_pods_and_on_nothing_else() {
+    const RESTARTS: &str = "/apis/rekindle.dev/v1alpha1/namespaces/default/podrestarts";
+    let mut bench = bench();
+    for (name, pod, rung) in
+        [("here", "one", "Pod"), ("there", "two", "Pod"), ("anew", "one", "Recreate")]
+    {
+        let spec = json!({"podName": pod, "rung": rung});
+        bench.create(RESTARTS, json!({"metadata": {"name": name}, "spec": spec}));
+    }
+    let status = |name: &str| format!("{RESTARTS}/{name}/status");
+    let report = json!({"status": {"phase": "Running", "message": "stopping"}});
+    let copy = json!({"metadata": {"name": "one"}, "spec": {"serviceAccountName": "boss"}});
+    let mut replaced = json!({"status": {"phase": "Running", "replacement": {"pod": copy}}});
+    let fields = [
+        ("step", "Evicting"),
+        ("since", "2026-11-26T12:00:00Z"),
+        ("podUID", "u"),
+        ("nodeName", "n1"),
+    ];
+    for (field, value) in fields {
+        replaced["status"]["replacement"][field] = value.into();
+    }
+    let kept = json!({"metadata": {"finalizers": ["a.b/c"]}});
+    let owned = json!({"metadata": {"labels": {"a": "b"}}});
+    let cases = [
+        ("here", &report, 200),
+        ("here", &replaced, 403),
+        ("here", &owned, 403),
+        ("there", &report, 403),
+        ("anew", &report, 403),
+        ("anew", &replaced, 403),
+    ];
+    for (name, patch, code) in cases {
+        let answer = bench.as_user(agent("n1"), |bench| {
+            bench.patch("merge-patch+json", &status(name), &patch.to_string())
+        });
+        assert_eq!(answer.code(), code, "{name}: {patch}: {}", answer.text());
+    }
+    // a status says nothing of when the object goes, whoever writes it
+    bench.patch("merge-patch+json", &status("here"), &kept.to_string()).ok();
+    let object = bench.call("GET", &format!("{RESTARTS}/here"), "").ok();
+    assert!(object["metadata"]["finalizers"].is_null(), "{object}");
+}
+
+/// CVE-2025-5187, its other half: a node creates its Node again with fewer taints only if it can
+/// have it deleted first.
+#[test]
+fn an_agent_cannot_have_its_node_deleted_to_create_it_with_fewer_taints() {
+    let mut bench = bench();
+    let requests = [
+        ("DELETE", "/api/v1/nodes/n1", json!({})),
+        ("DELETE", "/api/v1/nodes", json!({})),
+        ("POST", "/api/v1/nodes", json!({"metadata": {"name": "n1"}})),
+    ];
+    assert_eq!(codes(&mut bench, "n1", &requests), [403, 403, 409]);
+}
+
 /// CVE-2025-5187: by an owner that is not there a node had its Node deleted, and made it again
 /// without its taints.
 #[test]

@@ -13,10 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rekindle_types::local_path;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 
 use crate::auth::Identity;
 use crate::call::{Call, Part};
-use crate::node_rights::{account, node_of};
+use crate::node_rights::{account, is_on, node_of};
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 use crate::validation::{items, text};
@@ -71,7 +72,8 @@ pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<()
 
 /// Refuses what a node's agent may not change: of its pods anything but the status, and in it the
 /// labels and what claims they got; of its own Node the taints, owners, finalizers and
-/// configuration, and labels that are not for it to set.
+/// configuration, and labels that are not for it to set; of PodRestarts all but the report about a
+/// restart in place of its own pods.
 pub(crate) fn check_update(
     call: &Call<'_>,
     part: Part,
@@ -87,6 +89,11 @@ pub(crate) fn check_update(
     );
     if let (Some(new), Some(old)) = volumes {
         return refuse(call, &call.path.name, wrong_with_volume(node, new, old));
+    }
+    let restarts =
+        (new.as_any().downcast_ref::<PodRestart>(), old.as_any().downcast_ref::<PodRestart>());
+    if let (Some(new), Some(old)) = restarts {
+        return refuse(call, &call.path.name, wrong_with_restart(call, node, new, old));
     }
     let why = match (pods, nodes) {
         ((Some(new), Some(old)), _) => {
@@ -232,6 +239,34 @@ fn wrong_with_volume(node: &str, new: &PersistentVolume, old: &PersistentVolume)
     })
 }
 
+/// The controller of PodRestarts creates the pod that stands in `status.replacement` with its own
+/// rights: with the status of such a request an agent would create any pod, on any node, as any
+/// account. What a node carries out has no replacement.
+fn wrong_with_restart(
+    call: &Call<'_>,
+    node: &str,
+    new: &PodRestart,
+    old: &PodRestart,
+) -> Option<String> {
+    let marks = |restart: &PodRestart| {
+        let ObjectMeta { labels, annotations, finalizers, owner_references, .. } =
+            restart.metadata.clone();
+        (labels, annotations, finalizers, owner_references)
+    };
+    let replacement =
+        |restart: &PodRestart| restart.status.as_ref().and_then(|it| it.replacement.clone());
+    let pod = &old.spec.pod_name;
+    if old.spec.rung().carried_out_by() == CarriedOutBy::Operator {
+        Some(format!("node {node:?} can only report on podrestarts of rungs in place"))
+    } else if !is_on(call.api.state(), node, &call.path.namespace, pod) {
+        Some(format!("node {node:?} can only report on podrestarts of its own pods"))
+    } else if marks(new) != marks(old) || replacement(new) != replacement(old) {
+        Some(format!("node {node:?} can only update the report in the status of podrestarts"))
+    } else {
+        None
+    }
+}
+
 fn wrong_with_pod(node: &str, new: &Pod, old: &Pod) -> Option<String> {
     let claims = |pod: &Pod| -> Vec<PodResourceClaimStatus> {
         let status = pod.status.as_ref();
@@ -239,6 +274,9 @@ fn wrong_with_pod(node: &str, new: &Pod, old: &Pod) -> Option<String> {
     };
     if labels(&new.metadata) != labels(&old.metadata) {
         Some(format!("node {node:?} cannot update labels through pod status"))
+    } else if new.metadata.finalizers != old.metadata.finalizers {
+        // beyond upstream: a finalizer would keep a pod that is to go
+        Some(format!("node {node:?} cannot update finalizers through pod status"))
     } else if claims(new) != claims(old) {
         Some(format!("node {node:?} cannot update resource claim statuses"))
     } else {

@@ -85,6 +85,9 @@ macro_rules! updates_of_spec_and_status {
         ) {
             self.spec.clone_from(&old.spec);
             self.metadata.generation = old.metadata.generation;
+            // who may write the status decides neither when the object goes nor with whom
+            self.metadata.finalizers.clone_from(&old.metadata.finalizers);
+            self.metadata.owner_references.clone_from(&old.metadata.owner_references);
         }
     };
 }

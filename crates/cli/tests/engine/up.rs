@@ -190,12 +190,10 @@ fn on_a_terminal_a_table_is_kept_up_to_date_until_ctrl_c() {
     };
     terminal.wait_for("table with both rows, a countdown and why", |screen| {
         once(screen)
-            && ["Running", "CrashLoopBackOff", "in ", "exited with"]
-                .iter()
-                .all(|t| screen.contains(t))
+            && ["Running", "CrashLoopBackOff", "in ", "exit "].iter().all(|t| screen.contains(t))
     });
 
-    terminal.resize(60, 12);
+    terminal.resize(110, 12);
     let screen = terminal.wait_for("narrower table", once);
     // the countdown goes on in the new size, over what stands
     terminal.wait_for("next second", |next| once(next) && next != screen);

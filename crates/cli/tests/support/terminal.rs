@@ -231,6 +231,7 @@ impl Screen {
         let number = || sequence[2..sequence.len() - 1].parse().unwrap_or(1);
         match character {
             'A' => self.row = self.row.saturating_sub(number()),
+            'm' => {} // a colour
             'H' => (self.row, self.column) = (0, 0),
             'J' if number() == 2 => self.lines = vec![Vec::new(); self.rows],
             'J' => {
