@@ -243,7 +243,11 @@ impl View {
             }
             Write::Patch { id, .. } => match self.objects.get(id) {
                 Some(object) => (id.clone(), object.uid().to_owned()),
-                None => return Vec::new(),
+                None => {
+                    // the view has seen it go already; to ask once more would be to ask for ever
+                    self.doubts.resolved(id);
+                    return Vec::new();
+                }
             },
             Write::Create(_)
             | Write::TryCreate(_)
