@@ -33,6 +33,7 @@ use crate::journal::{
     VolumesRecord,
 };
 use crate::key::{ActionId, ContainerKey};
+use crate::node_stop::LeftWithNode;
 use crate::outbox::{Outbox, Pending};
 use crate::resize::Resize;
 use crate::sandbox::{OldSandbox, Sandbox};
@@ -59,7 +60,7 @@ pub struct PodCore {
     /// In the order of the blueprint.
     pub(crate) containers: Vec<Container>,
     /// The journal as it was when the node began to stop.
-    pub(crate) left_with_node: Option<Box<Journal>>,
+    pub(crate) left_with_node: Option<Box<LeftWithNode>>,
     /// The pulls that failed.
     pub(crate) failed_pulls: FailedPulls,
     /// Containers that nobody wants any more.
@@ -543,6 +544,15 @@ impl PodCore {
     /// No container has a process, or may get one from an action in flight.
     pub(crate) fn nothing_lives(&self) -> bool {
         !self.containers.iter().any(Container::is_live)
+    }
+
+    /// The same of this sandbox and of earlier ones that are still to be torn down.
+    pub(crate) fn no_process_is_left(&self) -> bool {
+        self.nothing_lives() && !self.earlier_sandbox_may_live()
+    }
+
+    pub(crate) fn earlier_sandbox_may_live(&self) -> bool {
+        self.old_sandboxes.iter().any(OldSandbox::may_live)
     }
 
     pub(crate) fn emit(&mut self, event: PodEvent) {

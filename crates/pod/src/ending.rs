@@ -15,7 +15,6 @@ use crate::core::{FinishRequest, Keep, Lifecycle, PodCore};
 use crate::event::{Eviction, EvictionCause};
 use crate::journal::{EndCause, EndingRecord, Ground, Halt, RestartStage};
 use crate::phase;
-use crate::sandbox::Remains;
 use crate::texts;
 
 /// What a pod gets at least that its node ends: only who deletes it can want it gone without a
@@ -162,7 +161,7 @@ impl PodCore {
     /// Gives the sandbox up when nothing lives in it any more.
     pub(crate) fn drive_last_teardown(&mut self) {
         if self.nothing_lives() && self.sandbox.may_stand() {
-            self.give_up_sandbox(Remains::MaybeProcesses);
+            self.give_up_sandbox();
         }
     }
 

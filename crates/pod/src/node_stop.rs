@@ -15,7 +15,7 @@
 //! | it runs, and has notice or a preStop hook, which it may have run | nobody ends it any more; when it ends by itself, that is its answer |
 //! | it runs, and has neither | it was not asked, and goes on |
 
-use rekindle_types::{Exit, ExitStatus, Notice, TickDuration};
+use rekindle_types::{Exit, ExitStatus, Notice, SandboxAttempt, TickDuration};
 
 use crate::blueprint::{Hook, RestartPolicy, Role};
 use crate::container::{Container, FollowUp};
@@ -23,27 +23,32 @@ use crate::core::PodCore;
 use crate::journal::{ContainerRecord, Journal, NodeStop, Standing};
 use crate::texts;
 
+/// The pod as it was when its node began to stop.
+#[derive(Debug)]
+pub(crate) struct LeftWithNode {
+    journal: Journal,
+    /// The sandbox to begin with if no start comes of those on their way: a number that was given
+    /// out goes with its sandbox, and the next agent gives out another for what has begun only.
+    first_sandbox: SandboxAttempt,
+}
+
 impl PodCore {
     /// Ends the containers within this time. It may be told while the pod ends for another reason,
     /// which stays.
     pub(crate) fn node_stops(&mut self, grace: TickDuration) {
         if self.left_with_node.is_none() {
-            let mut left = self.journal();
-            let begun = left.containers.values().any(|record| record.standing != Standing::Due);
-            if !begun && (self.sandbox.may_stand() || self.sandbox.is_in_flight()) {
-                // it goes, and its number with it; the next agent gives out another for what has
-                // begun only
-                left.sandbox = left.sandbox.next();
-            }
-            self.left_with_node = Some(Box::new(left));
+            let journal = self.journal();
+            let given_out = self.sandbox.may_stand() || self.sandbox.is_in_flight();
+            let first_sandbox = if given_out { journal.sandbox.next() } else { journal.sandbox };
+            self.left_with_node = Some(Box::new(LeftWithNode { journal, first_sandbox }));
         }
         self.delete_requested(grace);
     }
 
     /// What the next agent is to go on from.
-    pub(crate) fn journal_left(&self, left: &Journal) -> Journal {
-        let mut journal = left.clone();
-        let goes_on = left.ending.is_none();
+    pub(crate) fn journal_left(&self, left: &LeftWithNode) -> Journal {
+        let mut journal = left.journal.clone();
+        let goes_on = journal.ending.is_none();
         if goes_on {
             journal.node_stop = NodeStop::Begun;
         }
@@ -52,6 +57,10 @@ impl PodCore {
                 container.note_start_with_node(record);
                 container.note_end_with_node(record, goes_on);
             }
+        }
+        let begun = journal.containers.values().any(|record| record.standing != Standing::Due);
+        if !begun && self.nothing_lives() {
+            journal.sandbox = left.first_sandbox;
         }
         journal
     }

@@ -143,7 +143,7 @@ impl PodCore {
         }
         let tally = Tally::of(&self.containers).phase();
         let reached = if self.fails() { FAILED } else { tally };
-        let phase = match (is_final(reached), self.nothing_lives()) {
+        let phase = match (is_final(reached), self.no_process_is_left()) {
             (true, false) if is_final(tally) => before.unwrap_or(RUNNING),
             (true, false) => tally,
             (false, _) if self.is_finished() => FAILED,

@@ -37,14 +37,13 @@ use crate::action::Action;
 use crate::backoff::Task;
 use crate::blueprint::Role;
 use crate::container::{Container, Hold, Round, State, StopReason};
-use crate::containers::ClearanceStep;
 use crate::core::{Keep, Lifecycle, PodCore};
 use crate::event::{RestartRequest, Series};
 use crate::journal::{
     Halt, RECENT_RESTARTS, RestartCause, RestartRecord, RestartResult, RestartStage, Standing,
     Targets,
 };
-use crate::sandbox::{Remains, SandboxState};
+use crate::sandbox::SandboxState;
 use crate::texts;
 use crate::volumes::Volumes;
 
@@ -288,13 +287,7 @@ impl PodCore {
 
     fn replace_sandbox(&mut self, refresh: Vec<Refresh>) {
         if self.sandbox.stands() {
-            let dead = match self.sandbox.state {
-                SandboxState::Dead { .. } => true,
-                SandboxState::Ready | SandboxState::Absent(_) => false,
-            };
-            let strays = self.clearance.values().any(|e| e.step != ClearanceStep::Remove);
-            let remains = if dead || strays { Remains::MaybeProcesses } else { Remains::Nothing };
-            self.give_up_sandbox(remains);
+            self.give_up_sandbox();
             self.sandbox.attempt = self.sandbox.attempt.next();
         } else {
             self.sandbox.state = SandboxState::Absent(Task::due());

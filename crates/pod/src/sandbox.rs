@@ -26,6 +26,7 @@ use crate::action::Action;
 use crate::backoff::{RetryDelays, Task};
 use crate::blueprint::Role;
 use crate::container::{FollowUp, Round, State, StopStep};
+use crate::containers::ClearanceStep;
 use crate::core::{Keep, PodCore};
 use crate::event::{ActionError, Outcome};
 use crate::journal::Halt;
@@ -135,8 +136,7 @@ impl Sandbox {
 impl PodCore {
     /// Sets the sandbox up when it is absent.
     pub(crate) fn drive_sandbox(&mut self) {
-        if !self.volumes.let_sandbox_start() || self.old_sandboxes.iter().any(OldSandbox::may_live)
-        {
+        if !self.volumes.let_sandbox_start() || self.earlier_sandbox_may_live() {
             return;
         }
         let now = self.now;
@@ -225,16 +225,16 @@ impl PodCore {
             SandboxState::Dead { .. } if self.nothing_lives() => {}
             SandboxState::Dead { .. } | SandboxState::Absent(_) | SandboxState::Ready => return,
         }
-        self.give_up_sandbox(Remains::MaybeProcesses);
+        self.give_up_sandbox();
         self.sandbox.succeed_dead();
         self.begin_round(Round::NewSandbox);
     }
 
     /// The current sandbox is not the current one any more. The next one gets its number where the
     /// reason is known.
-    pub(crate) fn give_up_sandbox(&mut self, remains: Remains) {
+    pub(crate) fn give_up_sandbox(&mut self) {
         if self.sandbox.may_stand() {
-            let attempt = self.sandbox.attempt;
+            let (attempt, remains) = (self.sandbox.attempt, self.remains());
             self.old_sandboxes.push(OldSandbox { attempt, remains, task: Task::due() });
         }
         self.clearance.retain(|key, _| key.sandbox != self.sandbox.attempt);
@@ -242,6 +242,17 @@ impl PodCore {
         self.status_changed = true;
         self.keep(Keep::Now);
         self.moved = true;
+    }
+
+    /// What the current sandbox may hold when no container is known to live: in a dead one nobody
+    /// saw them end, and strays are still to be killed.
+    fn remains(&self) -> Remains {
+        let strays = self.clearance.values().any(|e| e.step != ClearanceStep::Remove);
+        match self.sandbox.state {
+            SandboxState::Dead { .. } => Remains::MaybeProcesses,
+            SandboxState::Ready | SandboxState::Absent(_) if strays => Remains::MaybeProcesses,
+            SandboxState::Ready | SandboxState::Absent(_) => Remains::Nothing,
+        }
     }
 
     /// A process of a dead sandbox that does not obey is taken for gone: the teardown ends it if it

@@ -86,7 +86,7 @@ impl PodCore {
     }
 
     pub(crate) fn drive_volumes(&mut self) {
-        let may_refresh = self.nothing_lives() && !self.old_sandboxes.iter().any(|o| o.may_live());
+        let may_refresh = self.no_process_is_left();
         let now = self.now;
         let (action, task) = match &mut self.volumes {
             Volumes::Ready => return,
