@@ -20,7 +20,7 @@ use rekindle_types::{Exit, ExitStatus, Notice, SandboxAttempt, TickDuration};
 use crate::blueprint::{Hook, RestartPolicy, Role};
 use crate::container::{Container, FollowUp};
 use crate::core::PodCore;
-use crate::journal::{ContainerRecord, Journal, NodeStop, Standing};
+use crate::journal::{ContainerRecord, Journal, NodeStop, RestartStage, Standing};
 use crate::texts;
 
 /// The pod as it was when its node began to stop.
@@ -30,6 +30,33 @@ pub(crate) struct LeftWithNode {
     /// The sandbox to begin with if no start comes of those on their way: a number that was given
     /// out goes with its sandbox, and the next agent gives out another for what has begun only.
     first_sandbox: SandboxAttempt,
+}
+
+/// What a container ended for that ended while its node stopped.
+#[derive(Clone, Copy)]
+enum EndedFor {
+    /// Its pod was ending already.
+    Pod,
+    /// It was asked to run again.
+    Restart,
+    /// Its node alone.
+    Node,
+}
+
+impl LeftWithNode {
+    fn ended_for(&self, container: &Container) -> EndedFor {
+        let stage = self.journal.restart.as_ref().map(|restart| &restart.stage);
+        match (&self.journal.ending, stage) {
+            (Some(_), _) => EndedFor::Pod,
+            (None, Some(RestartStage::Cycling { targets, .. }))
+                if targets.get(&container.definition.name)
+                    == Some(&container.last.as_ref().map(|last| last.attempt)) =>
+            {
+                EndedFor::Restart
+            }
+            (None, _) => EndedFor::Node,
+        }
+    }
 }
 
 impl PodCore {
@@ -48,14 +75,14 @@ impl PodCore {
     /// What the next agent is to go on from.
     pub(crate) fn journal_left(&self, left: &LeftWithNode) -> Journal {
         let mut journal = left.journal.clone();
-        let goes_on = journal.ending.is_none();
-        if goes_on {
+        if journal.ending.is_none() {
             journal.node_stop = NodeStop::Begun;
         }
         for container in &self.containers {
+            let ended_for = left.ended_for(container);
             if let Some(record) = journal.containers.get_mut(&container.definition.name) {
                 container.note_start_with_node(record);
-                container.note_end_with_node(record, goes_on);
+                container.note_end_with_node(record, ended_for);
             }
         }
         let begun = journal.containers.values().any(|record| record.standing != Standing::Due);
@@ -75,16 +102,16 @@ impl Container {
         }
     }
 
-    /// Adds its end, when the start that is recorded has ended since, in a pod that goes on with
-    /// its node or was ending already.
-    fn note_end_with_node(&self, record: &mut ContainerRecord, goes_on: bool) {
+    /// Adds its end, when the start that is recorded has ended since.
+    fn note_end_with_node(&self, record: &mut ContainerRecord, ended_for: EndedFor) {
         let Some(last) = self.last.as_ref().filter(|last| last.attempt == record.number) else {
             return;
         };
         let mut last = last.clone();
-        record.standing = match goes_on {
-            true => self.standing_after_node(&mut last.exit),
-            false => Standing::Done,
+        record.standing = match ended_for {
+            EndedFor::Pod => Standing::Done,
+            EndedFor::Restart => Standing::Started,
+            EndedFor::Node => self.standing_after_node(&mut last.exit),
         };
         record.before = self.before.clone();
         record.last = Some(last);
