@@ -84,6 +84,7 @@ impl DataDir {
         }
         write_pid(&mut lock)
             .with_context(|| format!("write the lock of data directory {}", path.display()))?;
+        close_keys(&path.join(PKI))?;
         let engine_id = engine_id(&path)?;
         Ok(Self { path, engine_id, _lock: lock })
     }
@@ -178,6 +179,26 @@ fn close_to_others(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("close folder {} to other users", path.display()))
 }
 
+/// Closes the keys and their folder, if somebody has opened them. There are none before the first
+/// start.
+fn close_keys(folder: &Path) -> anyhow::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("list {}", folder.display())),
+    };
+    close_to_others(folder)?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("list {}", folder.display()))?;
+        let file = entry.path();
+        if entry.file_type().is_ok_and(|found| found.is_file()) {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))
+                .with_context(|| format!("close {} to other users", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
 fn engine_id(path: &Path) -> anyhow::Result<String> {
     let file = path.join(ENGINE_ID);
     match std::fs::read_to_string(&file) {
@@ -243,6 +264,14 @@ mod tests {
         let own = held.static_pods().unwrap();
         open_to_all(&own);
         assert_eq!(mode_of(&held.static_pods().unwrap()), 0o700);
+
+        drop(held);
+        let (pki, key) = (path.join(PKI), path.join(PKI).join("ca.key"));
+        std::fs::create_dir(&pki).unwrap();
+        std::fs::write(&key, "").unwrap();
+        [&pki, &key].map(|opened| open_to_all(opened));
+        drop(DataDir::hold(&path).unwrap());
+        assert_eq!([mode_of(&pki), mode_of(&key)], [0o700, 0o600]);
 
         let empty = dir.path().join("empty");
         std::fs::create_dir(&empty).unwrap();

@@ -3,8 +3,8 @@ use std::path::Path;
 
 use crate::support::{Engine, text};
 
-/// Server-side apply comes later; until then helm is told to patch from its side. See
-/// docs/compatibility.md.
+/// Server-side apply comes later; until then `helm install` is told to patch from its side. What
+/// follows takes the method of the release before. See docs/compatibility.md.
 const CLIENT_SIDE: &str = "--server-side=false";
 
 const TEMPLATE: &str = "
@@ -83,10 +83,10 @@ fn a_chart_is_installed_upgraded_rolled_back_and_uninstalled() {
     assert!(helm(&engine, &["list"]).contains("deployed"));
 
     let values = ["--set", "replicas=2,greeting=bye"];
-    helm(&engine, &[&["upgrade", "web", chart, CLIENT_SIDE], &values[..], &wait[..]].concat());
+    helm(&engine, &[&["upgrade", "web", chart], &values[..], &wait[..]].concat());
     assert_release(&engine, 2, "bye");
 
-    helm(&engine, &[&["rollback", "web", "1", CLIENT_SIDE], &wait[..]].concat());
+    helm(&engine, &[&["rollback", "web", "1"], &wait[..]].concat());
     engine.kubectl(&["rollout", "status", "deployment/web", crate::support::TIMEOUT]);
     assert_release(&engine, 1, "hello");
     let history = helm(&engine, &["history", "web"]);

@@ -168,6 +168,19 @@ fn after_a_lost_answer_the_server_is_asked_before_anything_else_is_planned() {
     assert_eq!(view.doubts(&id("a")).count(), 0);
 }
 
+#[test]
+fn the_server_is_asked_once_about_an_object_that_went_before_its_answer_was_lost() {
+    let mut view = View::new();
+    let known = pod("a", "u1", 5, None);
+    view.apply(known.clone());
+    view.delete(&id("a"), "u1");
+    let lost = Outcome::Unknown { message: "connection reset".to_owned() };
+    view.settle(&id("a"), &update(&known), lost);
+    let plan = reconcile(&view, &Key::PodGc(id("a").name), Tick::ZERO);
+    view.settle(&id("a"), &plan.batches[0][0], Outcome::Gone);
+    assert_eq!(view.doubts(&id("a")).count(), 0);
+}
+
 proptest! {
     #[test]
     fn what_a_node_is_asked_for_is_the_sum_of_its_pods(
