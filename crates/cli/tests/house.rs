@@ -83,6 +83,16 @@ fn arrows_point_down_and_pure_crates_use_nothing_impure() {
 }
 
 /// What the documents say is tested, by file or by the test's name, is there.
+/// Cargo drops `strip` of a profile for each package that the profile has settings of its own for.
+#[test]
+fn the_binarys_package_has_no_settings_that_keep_it_from_being_stripped() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let text = std::fs::read_to_string(manifest).expect("the workspace's Cargo.toml");
+    let profile = text.split("[profile.release.package]").nth(1).expect("settings by package");
+    let packages: Vec<&str> = profile.lines().take_while(|line| !line.starts_with('[')).collect();
+    assert!(!packages.iter().any(|line| line.starts_with("rekindle.")), "{packages:?}");
+}
+
 #[test]
 fn every_test_that_the_documents_name_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -109,6 +119,49 @@ fn every_test_that_the_documents_name_exists() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// A page that the book's summary leaves out is in no book; GitHub shows the others, too.
+#[test]
+fn links_lead_to_pages_and_every_page_is_in_the_book() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("a root");
+    let docs = root.join("docs");
+    let (mut pages, mut wrong) = (Vec::new(), Vec::new());
+    collect(&docs, &mut pages);
+    let beside = ["README.md", "ARCHITECTURE.md", "SPECIFICATION.md", "SECURITY.md", "GLOSSARY.md"];
+    pages.extend(beside.map(|name| root.join(name)));
+    let summary = docs.join("SUMMARY.md");
+    let listed: BTreeSet<PathBuf> =
+        linked_files(&summary).into_iter().map(|link| docs.join(link)).collect();
+    for page in &pages {
+        let folder = page.parent().expect("a folder");
+        let is_of_book = page.starts_with(&docs);
+        for link in linked_files(page) {
+            match folder.join(&link).canonicalize() {
+                Err(_) => wrong.push(format!("{}: no file {link}", page.display())),
+                Ok(file) if is_of_book && !file.starts_with(&docs) => {
+                    wrong.push(format!("{}: {link} is not in the book", page.display()));
+                }
+                Ok(_) => {}
+            }
+        }
+        if is_of_book && *page != summary && !listed.contains(page) {
+            wrong.push(format!("{}: not in docs/SUMMARY.md", page.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What a page's links lead to, without those to other sites and within the page.
+fn linked_files(page: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(page).expect("a page");
+    let prose = text.split("```").step_by(2);
+    let links = prose.flat_map(|part| part.split("](").skip(1));
+    links
+        .filter_map(|rest| rest.split([')', '#']).next())
+        .filter(|link| !link.is_empty() && !link.contains("://"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// True for a name of a file or a test that is there, and for what is neither.
