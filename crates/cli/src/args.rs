@@ -4,6 +4,8 @@ mod admission;
 mod ladder;
 mod leader_election;
 mod nodes;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -128,7 +130,8 @@ pub struct Up {
     /// The most processes and threads that a pod may have; 0: as many as the machine lets it
     #[arg(long, value_name = "NUMBER", default_value_t = 4096)]
     pub pod_pids_limit: u64,
-    /// Post each ladder that is exhausted to this URL as JSON, until it is taken; docs/ladder.md
+    /// Post each ladder that is exhausted to this URL as JSON, until it is taken;
+    /// docs/how-to/report-an-exhausted-ladder.md
     #[arg(
         long,
         value_name = "URL",

@@ -71,7 +71,7 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     let child = background::start("engine", command, &log_path)?.wait()?;
     output::tell(format!("engine {} runs in the background", child.id()));
     client::block_on(async {
-        let kubeconfig = args.data_dir.data_dir.join("kubeconfig");
+        let kubeconfig = std::path::absolute(args.data_dir.data_dir.join("kubeconfig"))?;
         output::tell(format!("export KUBECONFIG={}", kubeconfig.display()));
         if let Some(hint) = crate::plugin::hint() {
             output::tell(hint);

@@ -8,7 +8,7 @@
 //! ```
 //! What was told stands in the ledger, so that neither a restart nor another operator tells it
 //! again. Only a crash between the answer and that write does: the notice has an `id` by which the
-//! receiver knows it (docs/ladder.md).
+//! receiver knows it (docs/how-to/report-an-exhausted-ladder.md).
 
 mod delivery;
 mod notice;

@@ -1,4 +1,4 @@
-//! What the receiver reads: the documented shape of docs/ladder.md, "Being told".
+//! What the receiver reads: the documented shape of docs/how-to/report-an-exhausted-ladder.md.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rekindle_types::Tick;
