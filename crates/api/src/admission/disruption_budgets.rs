@@ -10,11 +10,13 @@ use rekindle_store::RangeQuery;
 use rekindle_types::disruption::Uncountable;
 use rekindle_types::owners::controller_of;
 
+use super::ObjectWrite;
 use crate::call::Call;
 use crate::keys;
 use crate::kinds::pod_disruption_budget::deadlock::{Covered, Deadlock};
 use crate::registry::{AnyObject, KindEntry, Subresource};
 use crate::selectors::labels_of;
+use crate::status::ApiError;
 use crate::validation::{selector, text};
 
 /// In a namespace with more pods nobody counts them for a warning.
@@ -22,8 +24,12 @@ const PODS_MAX: usize = 5000;
 
 /// The warning about the pods that the budget covers now. What its spec says whatever the pods, the
 /// kind says itself.
-pub(crate) fn warning(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
-    let budget = object.as_any().downcast_ref::<PodDisruptionBudget>()?;
+pub(super) fn warnings(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    let budget = write.new.as_any().downcast_ref::<PodDisruptionBudget>();
+    Ok(budget.and_then(|budget| warning(write.call, budget)).into_iter().collect())
+}
+
+fn warning(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<String> {
     let spec = budget.spec.as_ref()?;
     if Deadlock::of_spec(spec).is_some() {
         return None;

@@ -9,10 +9,13 @@ use rekindle_types::labels;
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::RestartLadder;
 
+use super::ObjectWrite;
 use crate::call::Call;
 use crate::keys;
+use crate::kinds::ladder_annotations;
 use crate::registry::AnyObject;
 use crate::selectors::labels_of;
+use crate::status::ApiError;
 
 /// Among more pods nobody looks for those of two ladders.
 const PODS_MAX: usize = 5000;
@@ -22,11 +25,20 @@ const LADDERS_MAX: usize = 500;
 const NAMED_MAX: usize = 3;
 
 /// The warnings about a ladder, about a pod that is nobody's, or about what makes pods.
-pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
-    match object.as_any().downcast_ref::<RestartLadder>() {
+pub(super) fn warnings(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    let (call, object) = (write.call, write.new);
+    Ok(match object.as_any().downcast_ref::<RestartLadder>() {
         Some(ladder) => of_ladder(call, ladder),
         None => of_pods(call, object).into_iter().collect(),
+    })
+}
+
+/// The warning about annotations of a ladder that stand elsewhere than on a pod.
+pub(super) fn misplaced(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    if write.call.entry.kind == "Pod" {
+        return Ok(Vec::new());
     }
+    Ok(ladder_annotations::misplaced(write.new).into_iter().collect())
 }
 
 fn of_ladder(call: &Call<'_>, ladder: &RestartLadder) -> Vec<String> {
