@@ -9,6 +9,7 @@ pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
 mod escalation;
 mod ladders;
+mod namespace_pods;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
 pub(crate) mod pod_security;
