@@ -4,23 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
-use rekindle_store::{Object, Pending, Store, StoreError};
+use rekindle_store::{Object, Pending, Store, StoreError, Watch};
 use rekindle_types::Tick;
 use rekindle_types::metrics::Text;
 
 use crate::admission;
 use crate::admission::pod_security::PodSecurityConfiguration;
-use crate::auth::token::TokenKey;
+use crate::auth::token::SigningKey;
 use crate::auth::{Attributes, Identity};
 use crate::call::{Call, Part};
 use crate::discovery::Discovery;
 use crate::expiry::EventExpiry;
 use crate::impersonation::{self, Impersonation};
 use crate::keys;
-use crate::outcome::Outcome;
+use crate::node_query::MetricsQuery;
+use crate::outcome::{Answer, Outcome};
 use crate::registry::{AnyObject, KindEntry, Registry, Scope, Subresource};
 use crate::request::{Options, Request, RequestLine, ResourcePath, Target, Verb};
-use crate::resource_metrics;
+use crate::resource_metrics::{self, NodeFigures};
 use crate::reviews;
 use crate::selectors::FieldSelector;
 use crate::shared::{ApiParts, Shared};
@@ -43,8 +44,11 @@ impl Api {
 
     /// The same with tokens for service accounts, signed with this key. Without it nobody gets one,
     /// and none is known.
-    pub fn with_tokens(parts: ApiParts, key: TokenKey) -> Self {
-        Self { shared: Arc::new(Shared::new(parts, Some(key))), discovery: Arc::default() }
+    pub fn with_tokens(parts: ApiParts, key: impl SigningKey + 'static) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(parts, Some(Box::new(key)))),
+            discovery: Arc::default(),
+        }
     }
 
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system,
@@ -69,6 +73,15 @@ impl Api {
     /// When the store refuses; the next change of a cluster role is another chance.
     pub fn aggregate_roles(&self) -> Result<(), ApiError> {
         admission::aggregation::aggregate(&self.shared)
+    }
+
+    /// The changes of cluster roles from now on: after each, [`Api::aggregate_roles`] is due. None
+    /// when cluster roles are not served.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn watch_cluster_roles(&self) -> Result<Option<Watch>, StoreError> {
+        admission::aggregation::watch(&self.shared)
     }
 
     /// Who a bearer token belongs to.
@@ -141,7 +154,7 @@ impl Api {
     }
 
     /// What admission has counted, as text for `/metrics`.
-    pub(crate) fn write_admission_figures(&self, text: &mut Text) {
+    pub fn write_admission_figures(&self, text: &mut Text) {
         self.shared.pod_security.write_figures(text);
     }
 
@@ -151,8 +164,13 @@ impl Api {
         self.shared.terms.close();
     }
 
+    /// The answer to a question about figures, from what the nodes have said.
+    pub fn resource_metrics(&self, query: &MetricsQuery, nodes: &[NodeFigures]) -> Answer {
+        query.answer(nodes, |node| self.node_labels(node))
+    }
+
     /// The labels of a node; none when it is not there.
-    pub(crate) fn node_labels(&self, name: &str) -> BTreeMap<String, String> {
+    fn node_labels(&self, name: &str) -> BTreeMap<String, String> {
         let entry = self.shared.registry.find("", "v1", "nodes");
         let found = entry.and_then(|entry| {
             let object = self.shared.store.get(&keys::object(entry, "", name))?;

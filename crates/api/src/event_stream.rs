@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures_core::Stream;
 use rekindle_store::{Event, Object, Revision, StoreError};
 use rekindle_types::Tick;
 use serde_json::Value;

@@ -1,17 +1,17 @@
 //! The Kubernetes-compatible API: a synchronous core that turns a request and the store's state
-//! into an answer, and a thin HTTP front on top of it.
+//! into an answer. `rekindle-api-server` puts HTTP in front of it.
 //!
-//! Everything outside `http` and `auth::pki` is pure: time and entropy come in as arguments,
-//! nothing is read from the machine, and a write's durability is a value
-//! ([`rekindle_store::Pending`]) that the caller waits for.
+//! The core is pure: time, entropy and the key that signs tokens come in as arguments, nothing is
+//! read from the machine, and a write's durability is a value ([`rekindle_store::Pending`]) that
+//! the caller waits for.
 //!
 //! ```text
-//!  bytes ──> http ──> Request ──> Api::handle ──> Outcome ──> http ──> bytes
-//!                                   │   │            ├ Answer   at once
-//!                   registry, kinds ┘   └ store      ├ Write    when durable
-//!                   decode, patch, validation        ├ Watch    events as they come
-//!                   admission, verbs, represent      ├ Log, Stream, Node, ResourceMetrics: the node answers
-//!                                                    └ Metrics  the front's own figures
+//!  bytes ──> server ──> Request ──> Api::handle ──> Outcome ──> server ──> bytes
+//!                                     │   │            ├ Answer   at once
+//!                     registry, kinds ┘   └ store      ├ Write    when durable
+//!                     decode, patch, validation        ├ Watch    events as they come
+//!                     admission, verbs, represent      ├ Log, Stream, Node, ResourceMetrics: the node answers
+//!                                                      └ Metrics  the server's own figures
 //! ```
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,6 @@ mod discovery;
 pub mod entropy;
 mod event_stream;
 mod expiry;
-pub mod http;
 mod impersonation;
 pub mod keys;
 pub mod kinds;

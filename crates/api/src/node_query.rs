@@ -6,6 +6,7 @@ use rekindle_types::log_options::LogOptions;
 use serde::{Deserialize, Serialize};
 
 use crate::selectors::LabelSelector;
+use crate::status::ApiError;
 
 /// Which part of which container's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +102,21 @@ pub struct PortForwardQuery {
     pub pod: PodOnNode,
     /// Named beforehand, as plain websocket clients do; others name a port with each connection.
     pub ports: Vec<u16>,
+}
+
+impl PortForwardQuery {
+    /// A port in a client's words.
+    ///
+    /// # Errors
+    /// 400 when it is none from 1 to 65535.
+    pub fn parse_port(text: &str) -> Result<u16, ApiError> {
+        match text.parse() {
+            Ok(port) if port > 0 => Ok(port),
+            Ok(_) | Err(_) => {
+                Err(ApiError::bad_request(format!("unable to parse {text:?} as a port")))
+            }
+        }
+    }
 }
 
 /// Which files of a process the client sends or reads. At least one.

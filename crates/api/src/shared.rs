@@ -9,7 +9,7 @@ use rekindle_store::{Object, Store};
 
 use crate::admission::pod_security::PodSecurity;
 use crate::auth::rbac::Policies;
-use crate::auth::token::TokenKey;
+use crate::auth::token::SigningKey;
 use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
 use crate::authority::{Authority, Verdict};
 use crate::decoded::Decoded;
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(parts: ApiParts, key: Option<TokenKey>) -> Self {
+    pub(crate) fn new(parts: ApiParts, key: Option<Box<dyn SigningKey>>) -> Self {
         let expiry = EventExpiry::of(&parts.registry, &parts.store);
         Self {
             registry: parts.registry,

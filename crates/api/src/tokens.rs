@@ -8,7 +8,7 @@
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
-use crate::auth::token::{Bound, Claims, Private, TokenError, TokenKey};
+use crate::auth::token::{self, Bound, Claims, Private, SigningKey, TokenError};
 use crate::auth::{Identity, UserInfo, service_account};
 use crate::outcome::Answer;
 use crate::status::ApiError;
@@ -24,7 +24,7 @@ const LEEWAY: TickDuration = TickDuration::from_secs(60);
 
 /// Issues and knows tokens.
 pub(crate) struct Tokens {
-    key: Option<TokenKey>,
+    key: Option<Box<dyn SigningKey>>,
 }
 
 /// A token as it is known.
@@ -65,8 +65,12 @@ pub(crate) struct Wish {
 }
 
 impl Tokens {
-    pub(crate) fn new(key: Option<TokenKey>) -> Self {
+    pub(crate) fn new(key: Option<Box<dyn SigningKey>>) -> Self {
         Self { key }
+    }
+
+    fn key(&self) -> Option<&dyn SigningKey> {
+        self.key.as_deref()
     }
 
     /// Whether anybody can get one.
@@ -81,8 +85,7 @@ impl Tokens {
         id: String,
         now: Tick,
     ) -> Result<(String, Tick), ApiError> {
-        let key =
-            self.key.as_ref().ok_or_else(|| ApiError::unavailable(Refusal::NoKey.to_string()))?;
+        let key = self.key().ok_or_else(|| ApiError::unavailable(Refusal::NoKey.to_string()))?;
         let seconds = seconds_of(now);
         let ends = Tick::from_secs(seconds) + wish.lifetime;
         let Private { namespace, serviceaccount, .. } = &wish.private;
@@ -96,8 +99,7 @@ impl Tokens {
             sub: service_account::user_name(namespace, &serviceaccount.name),
             private: wish.private,
         };
-        let token =
-            key.sign(&claims).map_err(|_| ApiError::internal("the token cannot be signed"))?;
+        let token = token::sign(key, &claims).map_err(ApiError::internal)?;
         Ok((token, ends))
     }
 
@@ -122,7 +124,7 @@ impl Tokens {
         audiences: &[String],
         now: Tick,
     ) -> Result<Known, Refusal> {
-        let claims = self.key.as_ref().ok_or(Refusal::NoKey)?.verify(token)?;
+        let claims = token::verify(self.key().ok_or(Refusal::NoKey)?, token)?;
         if claims.iss != ISSUER {
             return Err(Refusal::Issuer);
         }
@@ -144,20 +146,20 @@ impl Tokens {
 
     /// `/.well-known/openid-configuration`.
     pub(crate) fn configuration(&self) -> Result<Answer, ApiError> {
-        let key = self.key.as_ref().ok_or_else(ApiError::no_such_path)?;
+        let key = token::jwk(self.key().ok_or_else(ApiError::no_such_path)?);
         let document = json!({
             "issuer": ISSUER,
             "jwks_uri": format!("{ISSUER}/openid/v1/jwks"),
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [key.jwk().algorithm],
+            "id_token_signing_alg_values_supported": [key.algorithm],
         });
         Ok(Answer::json(http::StatusCode::OK, document.to_string()))
     }
 
     /// `/openid/v1/jwks`.
     pub(crate) fn keys(&self) -> Result<Answer, ApiError> {
-        let key = self.key.as_ref().ok_or_else(ApiError::no_such_path)?.jwk();
+        let key = token::jwk(self.key().ok_or_else(ApiError::no_such_path)?);
         let document = json!({"keys": [{
             "use": "sig", "kty": "EC", "kid": key.key_id, "crv": "P-256", "alg": key.algorithm, "x": key.x, "y": key.y,
         }]});

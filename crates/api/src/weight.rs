@@ -9,8 +9,8 @@ use crate::request::{Options, Request, Target};
 
 /// A body beyond this is heavy: most objects of users have less than 16 KiB.
 const BODY_BYTES: usize = 64 * 1024;
-/// A list of more objects is heavy.
-const LIST_OBJECTS: usize = 250;
+/// A list of more objects is heavy. A light request lists no more inside either.
+pub(crate) const LIGHT_LIST_OBJECTS: usize = 250;
 
 impl Api {
     /// Whether handling the request may take long: patches, large bodies, long lists and deletions
@@ -36,6 +36,6 @@ impl Api {
         let is_watch = Options::parse(&request.query).is_ok_and(|options| options.watch);
         let entry = self.registry().find(&path.group, &path.version, &path.resource);
         let Some(entry) = entry.filter(|_| !is_watch) else { return false };
-        self.store().has_more_than(&keys::collection(entry, &path.namespace), LIST_OBJECTS)
+        self.store().has_more_than(&keys::collection(entry, &path.namespace), LIGHT_LIST_OBJECTS)
     }
 }

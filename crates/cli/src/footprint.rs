@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rekindle_api::http::Front;
+use rekindle_api_server::Front;
 use rekindle_shim::{heap, own_code};
 
 /// How long after the start its own work is over.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("types", &[]),
     ("store", &[]),
     ("shim", &[]),
@@ -26,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("controllers", &["types"]),
     ("net", &["types"]),
     ("api", &["types", "store"]),
+    ("api-server", &["types", "store", "api"]),
     ("runtime", &["types", "shim"]),
     ("operator", &["types", "controllers", "ladder"]),
     ("node", &["types", "pod", "runtime", "net", "manifest"]),
@@ -47,17 +48,15 @@ const IMPURE: [&str; 12] = [
     "uuid",
     "tracing",
 ];
-const PURE: [&str; 6] = ["types", "pod", "ladder", "controllers", "manifest", "why"];
+const PURE: [&str; 7] = ["types", "pod", "ladder", "controllers", "manifest", "why", "api"];
+
+/// What a pure crate does not link, through no dependency of its dependencies either.
+const NEVER_LINKED: [&str; 9] =
+    ["tokio", "mio", "socket2", "hyper", "tower", "rustls", "ring", "rcgen", "kube"];
 
 #[test]
 fn arrows_point_down_and_pure_crates_use_nothing_impure() {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("run cargo metadata");
-    let metadata: Value =
-        serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let metadata = metadata(&["--no-deps"]);
     let allowed: BTreeMap<_, _> = ARROWS.into_iter().collect();
     let mut wrong = Vec::new();
     for package in metadata["packages"].as_array().expect("packages") {
@@ -80,6 +79,59 @@ fn arrows_point_down_and_pure_crates_use_nothing_impure() {
         }
     }
     assert!(wrong.is_empty(), "arrows that may not be: {wrong:?}");
+}
+
+#[test]
+fn a_pure_crate_links_no_runtime_no_network_and_no_keys() {
+    let metadata = metadata(&[]);
+    let packages = metadata["packages"].as_array().expect("packages");
+    let names: BTreeMap<&str, &str> =
+        packages.iter().map(|package| (text(&package["id"]), text(&package["name"]))).collect();
+    let nodes = metadata["resolve"]["nodes"].as_array().expect("nodes");
+    let linked: BTreeMap<&str, Vec<&str>> =
+        nodes.iter().map(|node| (text(&node["id"]), linked_by(node))).collect();
+    let mut wrong = Vec::new();
+    for pure in PURE {
+        let package = format!("rekindle-{pure}");
+        let (root, _) =
+            names.iter().find(|(_, name)| **name == package).expect("the pure crate is there");
+        let (mut seen, mut open) = (BTreeSet::new(), vec![*root]);
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if NEVER_LINKED.contains(&names[id]) {
+                wrong.push(format!("{pure} → … → {}", names[id]));
+            }
+            open.extend(&linked[id]);
+        }
+        assert!(seen.len() > 1, "{pure} links something");
+    }
+    assert!(wrong.is_empty(), "what pure crates may not link: {wrong:?}");
+}
+
+/// The packages that a package links: its dependencies that are neither for tests nor for builds.
+fn linked_by(node: &Value) -> Vec<&str> {
+    let is_linked = |dependency: &&Value| {
+        let kinds = dependency["dep_kinds"].as_array().expect("kinds");
+        kinds.iter().any(|kind| kind["kind"].is_null())
+    };
+    let dependencies = node["deps"].as_array().expect("dependencies");
+    dependencies.iter().filter(is_linked).map(|dependency| text(&dependency["pkg"])).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+fn metadata(options: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(options)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("run cargo metadata");
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
 /// What the documents say is tested, by file or by the test's name, is there.

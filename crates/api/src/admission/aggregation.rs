@@ -5,20 +5,30 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use rekindle_store::{Expect, RangeQuery, StoreError};
+use rekindle_store::{Expect, RangeQuery, StoreError, Watch};
 
 use crate::call::put;
 use crate::keys;
 use crate::kinds::rbac::GROUP;
-use crate::registry::AnyObject;
+use crate::registry::{AnyObject, KindEntry};
 use crate::shared::Shared;
 use crate::status::ApiError;
 use crate::stored::decode_stored;
 use crate::validation::{items, selector, text};
 
+/// The changes of cluster roles from now on; none when they are not served.
+pub(crate) fn watch(api: &Shared) -> Result<Option<Watch>, StoreError> {
+    let Some(entry) = roles(api) else { return Ok(None) };
+    api.store.watch(&keys::collection(entry, ""), api.store.revision()).map(Some)
+}
+
+fn roles(api: &Shared) -> Option<&KindEntry> {
+    api.registry.find(GROUP, "v1", "clusterroles")
+}
+
 /// Brings every aggregated role that is stored up to date.
 pub(crate) fn aggregate(api: &Shared) -> Result<(), ApiError> {
-    let Some(entry) = api.registry.find(GROUP, "v1", "clusterroles") else { return Ok(()) };
+    let Some(entry) = roles(api) else { return Ok(()) };
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     let stored = api.store.range(&query)?.objects;
     let mut roles = Vec::with_capacity(stored.len());

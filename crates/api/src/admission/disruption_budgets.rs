@@ -6,24 +6,26 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rekindle_store::RangeQuery;
 use rekindle_types::disruption::Uncountable;
 use rekindle_types::owners::controller_of;
 
+use super::{ObjectWrite, namespace_pods};
 use crate::call::Call;
 use crate::keys;
 use crate::kinds::pod_disruption_budget::deadlock::{Covered, Deadlock};
 use crate::registry::{AnyObject, KindEntry, Subresource};
 use crate::selectors::labels_of;
+use crate::status::ApiError;
 use crate::validation::{selector, text};
-
-/// In a namespace with more pods nobody counts them for a warning.
-const PODS_MAX: usize = 5000;
 
 /// The warning about the pods that the budget covers now. What its spec says whatever the pods, the
 /// kind says itself.
-pub(crate) fn warning(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
-    let budget = object.as_any().downcast_ref::<PodDisruptionBudget>()?;
+pub(super) fn warnings(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    let budget = write.new.as_any().downcast_ref::<PodDisruptionBudget>();
+    Ok(budget.and_then(|budget| warning(write.call, budget)).into_iter().collect())
+}
+
+fn warning(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<String> {
     let spec = budget.spec.as_ref()?;
     if Deadlock::of_spec(spec).is_some() {
         return None;
@@ -32,20 +34,15 @@ pub(crate) fn warning(call: &Call<'_>, object: &dyn AnyObject) -> Option<String>
     Some(deadlock.warning(text(budget.metadata.name.as_ref())))
 }
 
-/// The pods that the budget covers now, as their controllers want them.
+/// The pods that the budget covers now, as their controllers want them; none when the namespace has
+/// too many.
 pub(crate) fn covered(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<Covered> {
     let selector = budget.spec.as_ref()?.selector.as_ref()?;
-    let pods = call.api.registry.find("", "v1", "pods")?;
-    let query = RangeQuery {
-        prefix: keys::collection(pods, &call.path.namespace),
-        limit: Some(PODS_MAX),
-        ..RangeQuery::default()
-    };
-    let range = call.api.store.range(&query).ok().filter(|range| range.remaining == 0)?;
+    let (pods, listed) = namespace_pods::listed(call)?;
     let mut covered = Covered::default();
     let mut scales: BTreeMap<String, Scale> = BTreeMap::new();
     let mut counted = BTreeSet::new();
-    for stored in &range.objects {
+    for stored in &listed {
         if !selector::matches(selector, Some(&labels_of(&stored.value))) {
             continue;
         }

@@ -6,6 +6,7 @@ use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef,
 };
 
+use super::ObjectWrite;
 use crate::auth::rbac::covers::describe;
 use crate::auth::rbac::missing;
 use crate::auth::user::MASTERS;
@@ -21,11 +22,8 @@ use crate::validation::items;
 const SHOWN_MAX: usize = 100;
 
 /// Checks a role or binding that is about to be written; `old` is the one that it replaces.
-pub(super) fn check(
-    call: &Call<'_>,
-    new: &dyn AnyObject,
-    old: Option<&dyn AnyObject>,
-) -> Result<(), ApiError> {
+pub(super) fn check(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let ObjectWrite { call, new, old, part: _ } = *write;
     if call.entry.group != GROUP {
         return Ok(());
     }

@@ -9,24 +9,34 @@ use rekindle_types::labels;
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::RestartLadder;
 
+use super::{ObjectWrite, namespace_pods};
 use crate::call::Call;
 use crate::keys;
+use crate::kinds::ladder_annotations;
 use crate::registry::AnyObject;
-use crate::selectors::labels_of;
+use crate::selectors::{labels_of, names_of_key};
+use crate::status::ApiError;
 
-/// Among more pods nobody looks for those of two ladders.
-const PODS_MAX: usize = 5000;
 /// Ladders of a namespace that are looked at.
 const LADDERS_MAX: usize = 500;
 /// Ladders that are named, at most.
 const NAMED_MAX: usize = 3;
 
 /// The warnings about a ladder, about a pod that is nobody's, or about what makes pods.
-pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
-    match object.as_any().downcast_ref::<RestartLadder>() {
+pub(super) fn warnings(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    let (call, object) = (write.call, write.new);
+    Ok(match object.as_any().downcast_ref::<RestartLadder>() {
         Some(ladder) => of_ladder(call, ladder),
         None => of_pods(call, object).into_iter().collect(),
+    })
+}
+
+/// The warning about annotations of a ladder that stand elsewhere than on a pod.
+pub(super) fn misplaced(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    if write.call.entry.kind == "Pod" {
+        return Ok(Vec::new());
     }
+    Ok(ladder_annotations::misplaced(write.new).into_iter().collect())
 }
 
 fn of_ladder(call: &Call<'_>, ladder: &RestartLadder) -> Vec<String> {
@@ -140,15 +150,10 @@ fn ladders(call: &Call<'_>) -> Vec<Arc<RestartLadder>> {
 
 /// The pods of the namespace with their labels; none when they are too many.
 fn pods(call: &Call<'_>) -> Vec<(String, labels::Labels)> {
-    let Some(entry) = call.api.registry.find("", "v1", "pods") else { return Vec::new() };
-    let prefix = keys::collection(entry, &call.path.namespace);
-    let query =
-        RangeQuery { prefix: prefix.clone(), limit: Some(PODS_MAX), ..RangeQuery::default() };
-    let range = call.api.store.range(&query).ok().filter(|range| range.remaining == 0);
-    let objects = range.iter().flat_map(|range| &range.objects);
+    let Some((entry, pods)) = namespace_pods::listed(call) else { return Vec::new() };
     let named = |stored: &Arc<Object>| {
-        let name = stored.key.as_str().strip_prefix(prefix.as_str())?.trim_start_matches('/');
-        Some((name.to_owned(), labels_of(&stored.value)))
+        let (_, name) = names_of_key(entry, stored.key.as_str());
+        (name.to_owned(), labels_of(&stored.value))
     };
-    objects.filter_map(named).collect()
+    pods.iter().map(named).collect()
 }

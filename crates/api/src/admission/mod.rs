@@ -1,83 +1,140 @@
-//! What is decided about a write by looking beyond the object itself.
+//! What is decided about a write by looking beyond the object itself. `table` lists the rules.
+//!
+//! Three words say who completes an object. The kind *defaults* what the user left out, and
+//! *prepares* it: what this write may not change is as it was. Admission *fills* in what other
+//! objects or the server say.
 
 pub(crate) mod aggregation;
 pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
 mod escalation;
 mod ladders;
+mod namespace_pods;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
 pub(crate) mod pod_security;
 pub(crate) mod priority;
-pub(crate) mod runtime_classes;
-pub(crate) mod service_accounts;
+mod runtime_classes;
+mod service_accounts;
 pub(crate) mod storage_classes;
-pub(crate) mod tolerations;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tolerations;
 
 use rekindle_store::Pending;
 
-use crate::call::Call;
-use crate::kinds::ladder_annotations;
+use crate::call::{Call, Part};
 use crate::registry::{AnyObject, KindEntry};
-use crate::shared::Shared;
 use crate::status::ApiError;
 
-/// Fills what depends on the final name, and puts right what must be so whoever writes it. Runs on
-/// every create and update, and is idempotent.
-pub(crate) fn complete(api: &Shared, entry: &KindEntry, object: &mut dyn AnyObject) {
-    if namespaces::is_namespace(entry) {
-        namespaces::complete(object);
+pub(crate) use table::AdmissionStage;
+use table::{ObjectWrite, RULES, RuleHook, RuleScope, WriteAction};
+
+/// What admission says of one write.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteReview<'w> {
+    call: &'w Call<'w>,
+    /// What may change, of which object; none when the object is new.
+    change: Option<(Part, &'w dyn AnyObject)>,
+}
+
+impl<'w> WriteReview<'w> {
+    /// Of a new object.
+    pub(crate) fn of_new(call: &'w Call<'w>) -> Self {
+        Self { call, change: None }
     }
-    namespaces::settle_bundle(api, object);
-}
 
-/// What deserves a Warning header because of other objects, beside what the kind itself says.
-pub(crate) fn warnings(call: &Call<'_>, object: &dyn AnyObject) -> Vec<String> {
-    let mut warnings: Vec<String> = disruption_budgets::warning(call, object).into_iter().collect();
-    if call.entry.kind != "Pod" {
-        warnings.extend(ladder_annotations::misplaced(object));
+    /// Of a change of a part of `old`.
+    pub(crate) fn of_change(call: &'w Call<'w>, part: Part, old: &'w dyn AnyObject) -> Self {
+        Self { call, change: Some((part, old)) }
     }
-    warnings.extend(ladders::warnings(call, object));
-    warnings
+
+    /// Runs the rules of a stage, which may fill the object in. Gives the warnings.
+    ///
+    /// # Errors
+    /// That of the first rule that refuses the write.
+    pub(crate) fn run(
+        &self,
+        stage: AdmissionStage,
+        object: &mut dyn AnyObject,
+    ) -> Result<Vec<String>, ApiError> {
+        let mut warnings = Vec::new();
+        for rule in &RULES {
+            let action = match &rule.hook {
+                RuleHook::Write(at, scope, action) if *at == stage && self.is_in(*scope) => action,
+                RuleHook::Write(..)
+                | RuleHook::Created(_)
+                | RuleHook::Removal(_)
+                | RuleHook::Removed(_) => continue,
+            };
+            match action {
+                WriteAction::Fill(fill) => fill(self.call, object)?,
+                WriteAction::Check(check) => check(&self.written(object))?,
+                WriteAction::Warn(warn) => warnings.extend(warn(&self.written(object))?),
+            }
+        }
+        Ok(warnings)
+    }
+
+    fn is_in(&self, scope: RuleScope) -> bool {
+        match scope {
+            RuleScope::New => self.change.is_none(),
+            RuleScope::Changed => self.change.is_some(),
+            RuleScope::All => true,
+        }
+    }
+
+    fn written<'o>(&'o self, object: &'o dyn AnyObject) -> ObjectWrite<'o> {
+        let (part, old) = self.change.map_or((Part::Main, None), |(part, old)| (part, Some(old)));
+        ObjectWrite { call: self.call, new: object, old, part }
+    }
 }
 
-/// Refuses what this writer may not write although the verb is allowed. `old` is what it replaces.
-pub(crate) fn check_write(
-    call: &Call<'_>,
-    new: &dyn AnyObject,
-    old: Option<&dyn AnyObject>,
-) -> Result<(), ApiError> {
-    escalation::check(call, new, old)
+/// Refuses to delete what must stay.
+///
+/// # Errors
+/// 403, with the reason.
+pub(crate) fn check_removal(entry: &KindEntry, name: &str) -> Result<(), ApiError> {
+    for rule in &RULES {
+        match &rule.hook {
+            RuleHook::Removal(check) => check(entry, name)?,
+            RuleHook::Write(..) | RuleHook::Created(_) | RuleHook::Removed(_) => {}
+        }
+    }
+    Ok(())
 }
 
-/// Makes what comes with a new object.
+/// Queues what comes with a new object, in the batch of its write.
+///
+/// # Errors
+/// When the store refuses.
 pub(crate) fn after_create(call: &Call<'_>, name: &str) -> Result<Vec<Pending>, ApiError> {
-    if namespaces::is_namespace(call.entry) {
-        return Ok(namespaces::furnish(call.api, name, call.request.now)?);
+    let mut pending = Vec::new();
+    for rule in &RULES {
+        match &rule.hook {
+            RuleHook::Created(queue) => pending.extend(queue(call, &call.path.namespace, name)?),
+            RuleHook::Write(..) | RuleHook::Removal(_) | RuleHook::Removed(_) => {}
+        }
     }
-    Ok(Vec::new())
+    Ok(pending)
 }
 
-/// Makes what has to be there in spite of a removal.
-pub(crate) fn after_remove(
+/// Queues what has to be there in spite of a removal, in the batch of the removal.
+///
+/// # Errors
+/// When the store refuses.
+pub(crate) fn after_removal(
     call: &Call<'_>,
     namespace: &str,
     name: &str,
 ) -> Result<Vec<Pending>, ApiError> {
-    if namespaces::is_furniture(call.entry, name) {
-        return Ok(namespaces::refurnish(call.api, namespace, call.request.now)?);
+    let mut pending = Vec::new();
+    for rule in &RULES {
+        match &rule.hook {
+            RuleHook::Removed(queue) => pending.extend(queue(call, namespace, name)?),
+            RuleHook::Write(..) | RuleHook::Created(_) | RuleHook::Removal(_) => {}
+        }
     }
-    Ok(Vec::new())
-}
-
-/// Refuses to delete what must stay.
-pub(crate) fn check_delete(entry: &KindEntry, name: &str) -> Result<(), ApiError> {
-    if namespaces::is_namespace(entry) && namespaces::IMMORTAL.contains(&name) {
-        return Err(ApiError::forbidden(entry, name, "this namespace may not be deleted"));
-    }
-    if priority::is_system_class(entry, name) {
-        let why = "this is a system priority class and cannot be deleted";
-        return Err(ApiError::forbidden(entry, name, why));
-    }
-    Ok(())
+    Ok(pending)
 }

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_store::{Expect, Pending, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
+use super::ObjectWrite;
 use crate::call::{Call, put};
 use crate::registry::{AnyObject, Context, KindEntry, Scope};
 use crate::selectors::names_of_key;
@@ -20,7 +21,7 @@ use crate::{keys, object_meta};
 const INITIAL: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// Those that cannot be deleted, as upstream.
-pub(super) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The label that carries a namespace's own name, for selectors.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -39,12 +40,19 @@ const DESCRIPTION: (&str, &str) = (
      or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.",
 );
 
-pub(super) fn is_namespace(entry: &KindEntry) -> bool {
+fn is_namespace(entry: &KindEntry) -> bool {
     entry.group.is_empty() && entry.kind == "Namespace"
 }
 
-/// Its name as a label. The finalizer is given at creation only.
-pub(super) fn complete(object: &mut dyn AnyObject) {
+/// Gives a namespace its name as a label, and a new one its finalizer and its phase.
+pub(super) fn fill_label(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+    if is_namespace(call.entry) {
+        label(object);
+    }
+    Ok(())
+}
+
+fn label(object: &mut dyn AnyObject) {
     let meta = object.meta_mut();
     if let Some(name) = meta.name.clone() {
         meta.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name);
@@ -59,10 +67,16 @@ pub(super) fn complete(object: &mut dyn AnyObject) {
     }
 }
 
+/// Puts a CA bundle right.
+pub(super) fn fill_bundle(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+    put_bundle_right(call.api, object);
+    Ok(())
+}
+
 /// Gives the CA bundle of a namespace the content and the description that it must have. Pods trust
 /// it, so a change by hand is undone in the same write; upstream's root CA publisher undoes it
 /// shortly after.
-pub(super) fn settle_bundle(api: &Shared, object: &mut dyn AnyObject) {
+fn put_bundle_right(api: &Shared, object: &mut dyn AnyObject) {
     let Some(map) = object.as_any_mut().downcast_mut::<ConfigMap>() else { return };
     if map.metadata.name.as_deref() != Some(CA_BUNDLE) {
         return;
@@ -76,7 +90,8 @@ pub(super) fn settle_bundle(api: &Shared, object: &mut dyn AnyObject) {
 }
 
 /// A namespaced object needs a namespace that is there to stay.
-pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let (call, object) = (write.call, write.new);
     if call.entry.scope == Scope::Cluster {
         return Ok(());
     }
@@ -129,7 +144,7 @@ fn renew_bundles(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
         let Some(stored) = api.store.newest(&keys::object(maps, name, CA_BUNDLE)) else { continue };
         let Ok(mut object) = decode_stored(maps, &stored) else { continue };
         let before = object.boxed_clone();
-        settle_bundle(api, object.as_mut());
+        put_bundle_right(api, object.as_mut());
         if !object.same_as(before.as_ref()) {
             let expect = Expect::Revision(stored.revision);
             pending.push(put(api, stored.key.as_str(), expect, object)?);
@@ -138,8 +153,40 @@ fn renew_bundles(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
     Ok(pending)
 }
 
+/// Refuses to delete those that stay.
+pub(super) fn check_delete(entry: &KindEntry, name: &str) -> Result<(), ApiError> {
+    if is_namespace(entry) && IMMORTAL.contains(&name) {
+        return Err(ApiError::forbidden(entry, name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+/// Makes what comes with a new namespace.
+pub(super) fn furnish_new(
+    call: &Call<'_>,
+    _namespace: &str,
+    name: &str,
+) -> Result<Vec<Pending>, ApiError> {
+    if !is_namespace(call.entry) {
+        return Ok(Vec::new());
+    }
+    Ok(furnish(call.api, name, call.request.now)?)
+}
+
+/// Makes again what every namespace has, when that was removed.
+pub(super) fn furnish_again(
+    call: &Call<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<Pending>, ApiError> {
+    if !is_furniture(call.entry, name) {
+        return Ok(Vec::new());
+    }
+    Ok(refurnish(call.api, namespace, call.request.now)?)
+}
+
 /// Whether an object is one that every namespace has.
-pub(super) fn is_furniture(entry: &KindEntry, name: &str) -> bool {
+fn is_furniture(entry: &KindEntry, name: &str) -> bool {
     matches!(
         (entry.group, entry.kind, name),
         ("", "ServiceAccount", "default") | ("", "ConfigMap", CA_BUNDLE)
@@ -147,11 +194,7 @@ pub(super) fn is_furniture(entry: &KindEntry, name: &str) -> bool {
 }
 
 /// Makes again what a namespace lacks, unless it is going.
-pub(super) fn refurnish(
-    api: &Shared,
-    namespace: &str,
-    now: Tick,
-) -> Result<Vec<Pending>, StoreError> {
+fn refurnish(api: &Shared, namespace: &str, now: Tick) -> Result<Vec<Pending>, StoreError> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else {
         return Ok(Vec::new());
     };
@@ -164,16 +207,12 @@ pub(super) fn refurnish(
 }
 
 /// Makes the default ServiceAccount and the CA bundle of a namespace, unless they are there.
-pub(super) fn furnish(
-    api: &Shared,
-    namespace: &str,
-    now: Tick,
-) -> Result<Vec<Pending>, StoreError> {
+fn furnish(api: &Shared, namespace: &str, now: Tick) -> Result<Vec<Pending>, StoreError> {
     let account = ServiceAccount {
         metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
         ..ServiceAccount::default()
     };
-    // its content is given by `settle_bundle`
+    // its content is given by `put_bundle_right`
     let bundle = ConfigMap {
         metadata: ObjectMeta { name: Some(CA_BUNDLE.to_owned()), ..ObjectMeta::default() },
         ..ConfigMap::default()
@@ -216,7 +255,10 @@ pub(super) fn make_of(
     }
     object.set_defaults();
     object.prepare_for_create(&Context { now, user: "system:rekindle" });
-    super::complete(api, entry, object.as_mut());
+    if is_namespace(entry) {
+        label(object.as_mut());
+    }
+    put_bundle_right(api, object.as_mut());
     match put(api, &key, Expect::Absent, object) {
         Ok(pending) => Ok(Some(pending)),
         Err(StoreError::AlreadyExists { .. }) => Ok(None),

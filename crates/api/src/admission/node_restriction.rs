@@ -15,10 +15,10 @@ use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 
+use super::ObjectWrite;
 use crate::auth::Identity;
 use crate::call::{Call, Part};
 use crate::node_rights::{account, is_on, node_of};
-use crate::registry::AnyObject;
 use crate::status::ApiError;
 use crate::validation::{items, text};
 
@@ -50,7 +50,8 @@ fn asking<'a>(call: &Call<'a>) -> Option<&'a str> {
 
 /// Refuses what a node's agent may not make: pods but mirrors of its own files, which refer to
 /// nothing; Nodes and Leases of other names; its own Node with labels that are not for it to set.
-pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let (call, object) = (write.call, write.new);
     let Some(node) = asking(call) else { return Ok(()) };
     let made = object.as_any();
     let name = object.meta().name.as_deref().unwrap_or_default();
@@ -74,12 +75,8 @@ pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<()
 /// labels and what claims they got; of its own Node the taints, owners, finalizers and
 /// configuration, and labels that are not for it to set; of PodRestarts all but the report about a
 /// restart in place of its own pods.
-pub(crate) fn check_update(
-    call: &Call<'_>,
-    part: Part,
-    new: &dyn AnyObject,
-    old: &dyn AnyObject,
-) -> Result<(), ApiError> {
+pub(super) fn check_update(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let ObjectWrite { call, new, old: Some(old), part } = *write else { return Ok(()) };
     let Some(node) = asking(call) else { return Ok(()) };
     let pods = (new.as_any().downcast_ref::<Pod>(), old.as_any().downcast_ref::<Pod>());
     let nodes = (new.as_any().downcast_ref::<Node>(), old.as_any().downcast_ref::<Node>());

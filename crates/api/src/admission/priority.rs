@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_store::{Pending, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
-use super::namespaces;
+use super::{ObjectWrite, namespaces};
 use crate::call::Call;
 use crate::keys;
 use crate::kinds::priority_class::{PREEMPTION_POLICY, SYSTEM_CLASSES};
@@ -35,9 +35,13 @@ fn is_class(entry: &KindEntry) -> bool {
     entry.group == GROUP && entry.kind == "PriorityClass"
 }
 
-/// True for the two classes that stay.
-pub(super) fn is_system_class(entry: &KindEntry, name: &str) -> bool {
-    is_class(entry) && SYSTEM_CLASSES.iter().any(|class| class.name == name)
+/// Refuses to delete the two classes that stay.
+pub(super) fn check_delete(entry: &KindEntry, name: &str) -> Result<(), ApiError> {
+    if is_class(entry) && SYSTEM_CLASSES.iter().any(|class| class.name == name) {
+        let why = "this is a system priority class and cannot be deleted";
+        return Err(ApiError::forbidden(entry, name, why));
+    }
+    Ok(())
 }
 
 /// Makes the system's classes, as far as they are missing.
@@ -58,7 +62,7 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
 
 /// Gives a pod that is being created its priority and preemption policy. What it says of them
 /// itself must be the same.
-pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());
     }
@@ -139,7 +143,8 @@ fn resolve(call: &Call<'_>, pod: &str, spec: &PodSpec) -> Result<Granted, ApiErr
 }
 
 /// Refuses a second default class. Source: admission plugin Priority.
-pub(crate) fn check_default(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn check_default(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let (call, object) = (write.call, write.new);
     if !is_class(call.entry) {
         return Ok(());
     }

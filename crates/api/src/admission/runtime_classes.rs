@@ -5,12 +5,12 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::call::Call;
-use crate::registry::AnyObject;
+use super::ObjectWrite;
 use crate::status::ApiError;
 
 /// Refuses a new pod that names a class, or has an overhead without one.
-pub(crate) fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let (call, object) = (write.call, write.new);
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());
     }

@@ -28,8 +28,8 @@ const TOKEN_SECONDS: i64 = 3607;
 /// The mode of the volume's files, unless the node narrows it for the token.
 const FILE_MODE: i32 = 0o644;
 
-/// Completes a pod that is being created. A pod cannot act for an account that does not exist.
-pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+/// Fills in a pod that is being created. A pod cannot act for an account that does not exist.
+pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());
     }

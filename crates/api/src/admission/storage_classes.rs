@@ -23,7 +23,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Gives a new claim that names no class the default one: of several, the newest, as upstream's
 /// admission does. A claim that says `""` wants none.
-pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let Some(claim) = object.as_any_mut().downcast_mut::<PersistentVolumeClaim>() else {
         return Ok(());
     };

@@ -10,14 +10,16 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::call::Call;
 use crate::kinds::pod::defaults::default_tolerations;
 use crate::registry::AnyObject;
+use crate::status::ApiError;
 
 /// Gives a new pod the tolerations of this API server. Before the defaults, which add what is still
 /// missing.
-pub(crate) fn complete_new(call: &Call<'_>, object: &mut dyn AnyObject) {
+pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
-        return;
+        return Ok(());
     }
-    let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else { return };
-    let Some(spec) = &mut pod.spec else { return };
+    let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else { return Ok(()) };
+    let Some(spec) = &mut pod.spec else { return Ok(()) };
     default_tolerations(&mut spec.tolerations, call.api.toleration_seconds());
+    Ok(())
 }

@@ -70,7 +70,7 @@ fn created_objects_come_out_as_on_kubernetes() {
             object.set_defaults();
             assert_eq!(object.to_value(), defaulted, "defaulting twice: {}", file.display());
             object.prepare_for_create(&CONTEXT);
-            object.complete_new();
+            object.prepare_named();
             let mut errors = object.validate();
             errors.extend(object.validate_new());
             let valid = errors.is_empty();
@@ -93,7 +93,7 @@ fn updates_change_what_may_change() {
         let (_, mut old) = decode(&registry, &old);
         old.set_defaults();
         old.prepare_for_create(&CONTEXT);
-        old.complete_new();
+        old.prepare_named();
         let (_, mut new) = decode(&registry, &new);
         new.set_defaults();
         new.prepare_for_update(old.as_ref(), &CONTEXT);

@@ -46,7 +46,7 @@ fn count(entry: &KindEntry, body: &Value) -> Counted {
     let given = object.boxed_clone();
     object.set_defaults();
     object.prepare_for_create(&context);
-    object.complete_new();
+    object.prepare_named();
     let object = object.as_ref();
     let metadata = Path::new("metadata");
     let mut errors = object_meta::check(object.meta(), entry.name_rule, entry.scope, &metadata);

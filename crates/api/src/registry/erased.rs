@@ -28,8 +28,8 @@ pub trait AnyObject: Send + Sync + 'static {
     fn set_defaults(&mut self);
     /// See [`ApiKind::prepare_for_create`].
     fn prepare_for_create(&mut self, ctx: &Context<'_>);
-    /// See [`ApiKind::complete_new`].
-    fn complete_new(&mut self);
+    /// See [`ApiKind::prepare_named`].
+    fn prepare_named(&mut self);
     /// See [`ApiKind::prepare_for_update`]. `old` must be of the same kind.
     fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::prepare_for_status_update`]. `old` must be of the same kind.
@@ -96,8 +96,8 @@ impl<K: ApiKind> AnyObject for K {
     fn prepare_for_create(&mut self, ctx: &Context<'_>) {
         ApiKind::prepare_for_create(self, ctx);
     }
-    fn complete_new(&mut self) {
-        ApiKind::complete_new(self);
+    fn prepare_named(&mut self) {
+        ApiKind::prepare_named(self);
     }
     fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
         ApiKind::prepare_for_update(self, same_kind(old), ctx);

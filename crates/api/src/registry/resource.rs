@@ -47,7 +47,7 @@ pub trait ApiKind:
 
     /// After `prepare_for_create`, once the object has its UID and its name, which may be a
     /// generated one: what follows from the two.
-    fn complete_new(&mut self) {}
+    fn prepare_named(&mut self) {}
 
     /// Before an update of the main resource: keep what only the status subresource may change
     /// (`status`), raise `metadata.generation` when the spec changed.

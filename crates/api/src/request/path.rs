@@ -77,7 +77,7 @@ fn decode_segment(segment: &str) -> Cow<'_, str> {
 }
 
 /// A part of a header's name in which clients encode what a name cannot hold.
-pub(crate) fn decode_percent_in_header(text: &str) -> String {
+pub fn decode_percent_in_header(text: &str) -> String {
     decode_percent(text, Plus::IsPlus).into_owned().to_ascii_lowercase()
 }
 

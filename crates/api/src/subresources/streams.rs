@@ -48,20 +48,13 @@ pub(crate) fn attach(call: &Call<'_>) -> Result<Outcome, ApiError> {
 pub(crate) fn port_forward(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let (pod, _) = pod_on_node(call)?;
     // Upstream takes `ports=80&ports=81` and `ports=80,81`.
-    let ports = values(call, "ports").flat_map(|list| list.split(',')).map(port);
+    let ports =
+        values(call, "ports").flat_map(|list| list.split(',')).map(PortForwardQuery::parse_port);
     let ports = ports.collect::<Result<Vec<u16>, _>>()?;
     if ports.len() > PORTS_MAX {
         return Err(ApiError::bad_request(format!("ports: must have at most {PORTS_MAX} items")));
     }
     Ok(Outcome::Stream(StreamQuery::PortForward(PortForwardQuery { pod, ports })))
-}
-
-/// A port in a client's words.
-pub(crate) fn port(text: &str) -> Result<u16, ApiError> {
-    match text.parse() {
-        Ok(port) if port > 0 => Ok(port),
-        Ok(_) | Err(_) => Err(ApiError::bad_request(format!("unable to parse {text:?} as a port"))),
-    }
 }
 
 fn values<'c>(call: &'c Call<'_>, option: &'static str) -> impl Iterator<Item = &'c str> {

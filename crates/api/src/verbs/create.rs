@@ -3,13 +3,14 @@
 use http::StatusCode;
 use rekindle_store::{Expect, Pending, StoreError};
 
+use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::call::{Call, put};
 use crate::outcome::Outcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::validation::{self, Path};
-use crate::{admission, decode, keys, object_meta};
+use crate::{decode, keys, object_meta};
 
 /// How many generated names are tried before giving up.
 const NAMES_TRIED_MAX: usize = 8;
@@ -20,21 +21,15 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let decoded = decode::object(call.entry, body, call.options.field_validation)?;
     let (mut object, mut warnings) = (decoded.object, decoded.warnings);
     check_new(call, object.as_mut())?;
-    admission::node_restriction::check_create(call, object.as_ref())?;
-    admission::namespaces::check_create(call, object.as_ref())?;
-
-    let context = call.context();
+    let review = WriteReview::of_new(call);
+    warnings.extend(review.run(AdmissionStage::Received, object.as_mut())?);
     object_meta::prepare_new(object.meta_mut(), call.api.new_uid(), call.request.now);
-    admission::tolerations::complete_new(call, object.as_mut());
+    warnings.extend(review.run(AdmissionStage::Identified, object.as_mut())?);
     object.set_defaults();
-    object.prepare_for_create(&context);
-    admission::service_accounts::complete_new(call, object.as_mut())?;
-    admission::priority::complete_new(call, object.as_mut())?;
-    admission::priority::check_default(call, object.as_ref())?;
-    admission::storage_classes::complete_new(call, object.as_mut())?;
-    admission::runtime_classes::check_create(call, object.as_ref())?;
+    object.prepare_for_create(&call.context());
+    warnings.extend(review.run(AdmissionStage::Defaulted, object.as_mut())?);
     warnings.extend(object.warnings());
-    warnings.extend(admission::warnings(call, object.as_ref()));
+    warnings.extend(review.run(AdmissionStage::Warned, object.as_mut())?);
 
     let prefix = object.meta().generate_name.clone().unwrap_or_default();
     if !object_meta::name(object.as_ref()).is_empty() || prefix.is_empty() {
@@ -53,20 +48,27 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     Err(ApiError::already_exists(call.entry, &taken))
 }
 
-/// Completes, checks and writes an object that has its name. The inner error is the name, when it
+/// Prepares, checks and writes an object that has its name. The inner error is the name, when it
 /// was taken already.
 fn write_named(
     call: &Call<'_>,
     mut object: Box<dyn AnyObject>,
     warnings: &[String],
 ) -> Result<Result<Outcome, String>, ApiError> {
-    object.complete_new();
-    admission::complete(call.api, call.entry, object.as_mut());
-    let checked = validate(call, object.as_ref())
-        .and_then(|()| admission::check_write(call, object.as_ref(), None))
-        .and_then(|()| admission::pod_security::check_create(call, object.as_ref()));
-    let more = checked.map_err(|error| error.with_warnings(warnings.to_vec()))?;
+    object.prepare_named();
+    let more =
+        admit(call, object.as_mut()).map_err(|error| error.with_warnings(warnings.to_vec()))?;
     write(call, object, &[warnings, &more].concat())
+}
+
+/// Checks an object that has its name. Gives the warnings.
+fn admit(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<Vec<String>, ApiError> {
+    let review = WriteReview::of_new(call);
+    let mut warnings = review.run(AdmissionStage::Named, object)?;
+    validate(call, object)?;
+    warnings.extend(review.run(AdmissionStage::Valid, object)?);
+    warnings.extend(review.run(AdmissionStage::Final, object)?);
+    Ok(warnings)
 }
 
 /// What is refused before anything else is looked at.

@@ -45,7 +45,7 @@ pub(crate) struct Wish {
 
 pub(crate) fn delete(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let wish = Wish::of(call)?;
-    admission::check_delete(call.entry, &call.path.name)?;
+    admission::check_removal(call.entry, &call.path.name)?;
     call.with_retries(|| {
         let stored = call.newest()?;
         let object = call.decode_stored(&stored)?;
@@ -79,7 +79,7 @@ fn remove_now(
         return Ok(answer.into());
     }
     let mut pending = vec![remove(call.api, stored)?];
-    pending.extend(admission::after_remove(call, &call.path.namespace, &call.path.name)?);
+    pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
     Ok(Outcome::Write(WriteInFlight::new(pending, move |_| answer)))
 }
 
@@ -279,7 +279,7 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> Result<Outcome, ApiError> {
         if let Some(write) = delete_one_of_many(call, object.key.as_str(), &wish)? {
             pending.push(write);
             let (namespace, name) = names_of_key(call.entry, object.key.as_str());
-            pending.extend(admission::after_remove(call, namespace, name)?);
+            pending.extend(admission::after_removal(call, namespace, name)?);
             deleted.push(Arc::clone(&object));
         }
     }
@@ -304,7 +304,7 @@ fn delete_one_of_many(
         let (namespace, name) = names_of_key(call.entry, key);
         debug_assert_eq!(keys::object(call.entry, namespace, name), key);
         let object = call.decode_stored(&stored)?;
-        admission::check_delete(call.entry, name)?;
+        admission::check_removal(call.entry, name)?;
         let result = match Step::decide(object, wish, call.request.now) {
             _ if wish.dry_run == DryRun::All => return Ok(None),
             Step::Leave(_) => return Ok(None),

@@ -3,13 +3,14 @@
 use http::StatusCode;
 use rekindle_store::{Expect, Object};
 
+use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::call::{Call, Part, WriteFailure, put, remove};
 use crate::outcome::Outcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::validation::{self, Path, new_mistakes};
-use crate::{admission, decode, object_meta, removal, revision};
+use crate::{decode, object_meta, removal, revision};
 
 pub(crate) fn update(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
@@ -43,12 +44,14 @@ pub(crate) fn change(
         let old = call.read(&stored)?;
         let mut proposal = propose(old.as_ref())?;
         check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
-        let object = settle(call, part, proposal.object, old.as_ref())
+        let review = WriteReview::of_change(call, part, old.as_ref());
+        let (mut object, admitted) = settle(&review, call, part, proposal.object, old.as_ref())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
+        proposal.warnings.extend(admitted);
         match part {
             Part::Main => {
                 proposal.warnings.extend(object.warnings());
-                proposal.warnings.extend(admission::warnings(call, object.as_ref()));
+                proposal.warnings.extend(review.run(AdmissionStage::Warned, object.as_mut())?);
             }
             // of what is new; of the rest it was warned before
             Part::EphemeralContainers => {
@@ -58,7 +61,8 @@ pub(crate) fn change(
             }
             Part::Status | Part::Finalize | Part::Resize => {}
         }
-        let more = admission::pod_security::check_update(call, part, object.as_ref(), old.as_ref())
+        let more = review
+            .run(AdmissionStage::Final, object.as_mut())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         proposal.warnings.extend(more);
         store_change(call, &stored, old.as_ref(), object, proposal.warnings)
@@ -91,13 +95,14 @@ fn check_preconditions(
 }
 
 /// Defaults, separation of spec and status, validation: what turns a proposal into the object to
-/// store.
+/// store. With it the warnings of admission.
 fn settle(
+    review: &WriteReview<'_>,
     call: &Call<'_>,
     part: Part,
     mut object: Box<dyn AnyObject>,
     old: &dyn AnyObject,
-) -> Result<Box<dyn AnyObject>, ApiError> {
+) -> Result<(Box<dyn AnyObject>, Vec<String>), ApiError> {
     let context = call.context();
     object_meta::prepare_changed(object.meta_mut(), old.meta());
     object.meta_mut().resource_version.clone_from(&old.meta().resource_version);
@@ -109,9 +114,8 @@ fn settle(
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
         Part::Resize => object.prepare_for_resize(old),
     }
-    admission::node_restriction::check_update(call, part, object.as_ref(), old)?;
-    admission::complete(call.api, call.entry, object.as_mut());
-    admission::priority::check_default(call, object.as_ref())?;
+    let mut warnings = review.run(AdmissionStage::Defaulted, object.as_mut())?;
+    warnings.extend(review.run(AdmissionStage::Named, object.as_mut())?);
     let path = Path::new("metadata");
     let mut errors = validation::object_meta::check_update(object.meta(), old.meta(), &path);
     errors.extend(validation::object_meta::check(
@@ -139,8 +143,8 @@ fn settle(
     if !errors.is_empty() {
         return Err(ApiError::invalid(call.entry, &call.path.name, &errors));
     }
-    admission::check_write(call, object.as_ref(), Some(old))?;
-    Ok(object)
+    warnings.extend(review.run(AdmissionStage::Valid, object.as_mut())?);
+    Ok((object, warnings))
 }
 
 /// Writes the object, or removes it when that was all it waited for.
@@ -157,7 +161,7 @@ pub(crate) fn store_change(
     }
     if goes {
         let mut pending = vec![remove(call.api, stored)?];
-        pending.extend(admission::after_remove(call, &call.path.namespace, &call.path.name)?);
+        pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
         return Ok(call.answer_object_after(pending, object.as_ref(), warnings)?);
     }
     if object.same_as(old) {

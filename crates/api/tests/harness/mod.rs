@@ -7,8 +7,11 @@
     reason = "tests; each test binary uses its own part of the harness"
 )]
 
+mod digest_key;
+
 use bytes::Bytes;
-use rekindle_api::auth::{Authorizer, Identity, TokenKey, UserInfo};
+use digest_key::DigestKey;
+use rekindle_api::auth::{Authorizer, Identity, UserInfo};
 use rekindle_api::{Answer, Api, ApiParts, Entropy, EventStream, Outcome, Request, kinds};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Committer, Limits, Revision, Store};
@@ -30,7 +33,7 @@ impl Entropy for Counting {
     }
 }
 
-/// The API under test.
+/// The API under test. Its key for tokens is a [`DigestKey`].
 pub struct Bench {
     pub api: Api,
     pub committer: Committer<MemoryDisk>,
@@ -58,7 +61,7 @@ impl Bench {
             authorizer: Authorizer::Rbac,
             ca_bundle: "CA\n".to_owned(),
         };
-        let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
+        let api = Api::with_tokens(parts, DigestKey);
         let pending = api.bootstrap(START).unwrap();
         committer.commit_pending().unwrap();
         for write in pending {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use rekindle_api::Entropy;
-use rekindle_api::http::{OsEntropy, SystemClock};
+use rekindle_api_server::{OsEntropy, SystemClock};
 use rekindle_operator::{LadderFigures, Parts};
 
 use crate::args::{Access, Controllers};

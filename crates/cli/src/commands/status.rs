@@ -7,7 +7,7 @@ use anyhow::Context;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use rekindle_api::http::SystemClock;
+use rekindle_api_server::SystemClock;
 use rekindle_types::nodes;
 use rekindle_types::v1alpha1::RestartLedger;
 

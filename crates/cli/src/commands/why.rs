@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolume
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, LogParams, ObjectList};
 use kube::{Client, ResourceExt};
-use rekindle_api::http::SystemClock;
+use rekindle_api_server::SystemClock;
 use rekindle_types::Tick;
 use rekindle_types::pods::claim_name;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};

@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 
 use anyhow::Context;
-use rekindle_api::http::Server;
+use rekindle_api_server::Server;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kube::Client;
-use rekindle_api::auth::Pki;
-use rekindle_api::http::SystemClock;
+use rekindle_api_server::SystemClock;
+use rekindle_api_server::pki::Pki;
 use rekindle_operator::{NodeSupply, SupplyError, say_being_removed};
 use rustix::process::Signal;
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use rekindle_api::auth::write_private;
+use rekindle_api_server::pki::write_private;
 
 use super::lock::{LOCK, open_lock, read_pid, write_pid};
 use crate::holder::Holder;

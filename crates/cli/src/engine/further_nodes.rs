@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use rekindle_api::auth::Pki;
-use rekindle_api::http::SystemClock;
+use rekindle_api_server::SystemClock;
+use rekindle_api_server::pki::Pki;
 
 use super::images::EngineDir;
 use super::own_node::OwnNode;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
-use rekindle_api::http::{LogError, LogStream, NodeLogs};
 use rekindle_api::node_query::LogQuery;
+use rekindle_api_server::{LogError, LogStream, NodeLogs};
 use rekindle_node::logs as node;
 
 /// The logs of the node of this process, once it has started.

@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
-use rekindle_api::http::Clock;
+use rekindle_api_server::Clock;
 use rekindle_node::StopMode;
 use rekindle_operator::LadderFigures;
 use tokio::signal::unix::{SignalKind, signal};

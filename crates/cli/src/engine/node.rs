@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
-use rekindle_api::http::{Clock, SystemClock};
+use rekindle_api_server::{Clock, SystemClock};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, Config, Duty, Handle, Node, NodeSettings};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};

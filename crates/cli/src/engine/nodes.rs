@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use rekindle_api::Answer;
-use rekindle_api::http::{NodeUnavailable, Nodes};
 use rekindle_api::node_query::NodeGet;
 use rekindle_api::resource_metrics::{Figures, NodeFigures, PodFigures};
+use rekindle_api_server::{NodeUnavailable, Nodes};
 use rekindle_node::node_api as node;
 
 /// The node of this process, once it has started.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
-use rekindle_api::auth::{Authorizer, Pki, TokenKey, UserInfo};
-use rekindle_api::http::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
+use rekindle_api::auth::{Authorizer, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api_server::pki::{Pki, TokenKey};
+use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
 use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Limits, Store};
 

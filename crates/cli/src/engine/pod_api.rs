@@ -5,8 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context;
-use rekindle_api::auth::Pki;
-use rekindle_api::http::{Front, Server, ServerLimits, Tls};
+use rekindle_api_server::pki::Pki;
+use rekindle_api_server::{Front, Server, ServerLimits, Tls};
 use rekindle_net::Network;
 use rekindle_node::ApiAddresses;
 use tokio::net::{TcpListener, TcpSocket};

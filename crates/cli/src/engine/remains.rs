@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use rekindle_api::http::NoLogs;
+use rekindle_api_server::NoLogs;
 use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
 use rekindle_types::PodRef;

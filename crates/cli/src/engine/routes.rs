@@ -4,13 +4,13 @@
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use rekindle_api::Answer;
-use rekindle_api::http::node_link::FarNode;
-use rekindle_api::http::{
+use rekindle_api::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnNode};
+use rekindle_api::resource_metrics::NodeFigures;
+use rekindle_api_server::node_link::FarNode;
+use rekindle_api_server::{
     Connection, LogError, LogStream, NodeLogs, NodeStreams, NodeUnavailable, Nodes, Session,
     StreamError,
 };
-use rekindle_api::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnNode};
-use rekindle_api::resource_metrics::NodeFigures;
 
 use super::logs::LogSource;
 use super::nodes::NodeSource;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use rekindle_api::auth::{Kubeconfig, Pki};
-use rekindle_api::http::{Front, Server, ServerLimits, Tls, keep_roles_aggregated};
+use rekindle_api_server::pki::{Kubeconfig, Pki};
+use rekindle_api_server::{Front, Server, ServerLimits, Tls, keep_roles_aggregated};
 use rekindle_operator::LadderFigures;
 use rekindle_store::Compaction;
 use rekindle_types::Tick;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rekindle_api::auth::write_private;
+use rekindle_api_server::pki::write_private;
 use rekindle_types::TickDuration;
 use serde::{Deserialize, Serialize};
 

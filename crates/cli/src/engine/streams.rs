@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rekindle_api::http::{Connection, NodeStreams, Session, StreamError};
 use rekindle_api::node_query::{self as api, AttachQuery, ExecQuery, Files, PodOnNode};
+use rekindle_api_server::{Connection, NodeStreams, Session, StreamError};
 use rekindle_node::streams::PodStreams;
 use rekindle_runtime::{ExecExit, StreamRequest, Streams, Wanted};
 

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use rekindle_api::http::SystemClock;
-use rekindle_api::http::node_link::{self, NodeParts};
+use rekindle_api_server::SystemClock;
+use rekindle_api_server::node_link::{self, NodeParts};
 use rekindle_net::Network;
 use rekindle_node::{ApiAddresses, StopMode};
 use rekindle_runtime::embedded::EmbeddedRuntime;

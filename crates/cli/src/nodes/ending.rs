@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
-use rekindle_api::http::SystemClock;
+use rekindle_api_server::SystemClock;
 use rekindle_node::StopMode;
 use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, TickDuration};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rekindle_api::auth::write_private;
+use rekindle_api_server::pki::write_private;
 use rekindle_net::Ipv4Net;
 use rekindle_types::{Tick, TickDuration};
 use serde::de::DeserializeOwned;

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use rekindle_api::http::node_link::FarNode;
+use rekindle_api_server::node_link::FarNode;
 use rekindle_net::share;
 use rekindle_types::Tick;
 use rekindle_types::validation::names;

@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use anyhow::Context;
-use rekindle_api::auth::{Kubeconfig, NODES, Pki, UserInfo};
+use rekindle_api::auth::{NODES, UserInfo};
+use rekindle_api_server::pki::{Kubeconfig, Pki};
 use rekindle_types::Tick;
 use rustix::process::Signal;
 

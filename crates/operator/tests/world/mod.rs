@@ -20,8 +20,10 @@ use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use rekindle_api::auth::{Authorizer, UserInfo};
-use rekindle_api::http::{Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
 use rekindle_api::{ApiParts, kinds};
+use rekindle_api_server::{
+    Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock,
+};
 use rekindle_operator::{Limits, Parts};
 use rekindle_store::Store;
 use rekindle_store::memory::MemoryDisk;

@@ -30,6 +30,7 @@ use policy::{
 };
 use rekindle_types::metrics::Text;
 
+use super::ObjectWrite;
 use crate::call::{Call, Part};
 use crate::registry::{AnyObject, FieldError};
 use crate::status::ApiError;
@@ -58,11 +59,15 @@ impl PodSecurity {
     }
 }
 
-/// Refuses a new pod or namespace that may not be, and gives the warnings about what is let in.
-pub(crate) fn check_create(
-    call: &Call<'_>,
-    object: &dyn AnyObject,
-) -> Result<Vec<String>, ApiError> {
+/// Refuses a pod or namespace that may not be, and gives the warnings about what is let in.
+pub(super) fn check(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    match write.old {
+        None => check_create(write.call, write.new),
+        Some(old) => check_update(write.call, write.part, write.new, old),
+    }
+}
+
+fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<Vec<String>, ApiError> {
     let review = PodSecurityReview::new(call, "create");
     if let Some(namespace) = object.as_any().downcast_ref::<Namespace>() {
         review.new_namespace(namespace)
@@ -73,8 +78,7 @@ pub(crate) fn check_create(
     }
 }
 
-/// The same for a change of `part` of an object.
-pub(crate) fn check_update(
+fn check_update(
     call: &Call<'_>,
     part: Part,
     new: &dyn AnyObject,

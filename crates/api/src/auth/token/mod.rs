@@ -1,12 +1,15 @@
 //! Tokens of service accounts: JSON Web Tokens of one form, signed with one algorithm (ES256) and
 //! one key. What is not exactly of that form is no token: the header is compared, never obeyed.
+//!
+//! The core decides what is signed and what counts as signed. The server has the key.
 
 mod claims;
 mod jws;
-mod key;
+mod signing_key;
 
 pub use claims::{Bound, Claims, Private};
-pub use key::TokenKey;
+pub(crate) use signing_key::jwk;
+pub use signing_key::{SignatureFailure, SigningKey, sign, verify};
 
 /// Why a text is no token of ours. Whoever shows it learns no more than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -70,7 +70,7 @@ impl ApiKind for Job {
         self.status = Some(JobStatus::default());
     }
 
-    fn complete_new(&mut self) {
+    fn prepare_named(&mut self) {
         generate_selector(self);
         // As upstream: a Job without labels has those of its pods.
         let template = self.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use rekindle_api::auth::Pki;
-use rekindle_api::http::SystemClock;
+use rekindle_api_server::SystemClock;
+use rekindle_api_server::pki::Pki;
 use rekindle_types::Tick;
 use rustix::process::Signal;
 

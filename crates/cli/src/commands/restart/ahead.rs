@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
-use rekindle_api::http::SystemClock;
+use rekindle_api_server::SystemClock;
 use rekindle_operator::Preview;
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{Tick, causes};

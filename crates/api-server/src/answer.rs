@@ -1,0 +1,110 @@
+//! What the core decided becomes an answer: at once, when a write is durable, or by asking the
+//! nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use rekindle_api::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
+use rekindle_api::outcome::{Answer, Outcome};
+use rekindle_api::status::ApiError;
+
+use super::body::FrontBody;
+use super::front::Front;
+use super::logs::LogError;
+use super::metrics::Labels;
+use super::response::{respond, stream};
+
+/// The request that is answered.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'r> {
+    pub(super) labels: &'r Labels,
+    pub(super) parts: &'r Parts,
+    /// The name of the user that it acts as.
+    pub(super) user: &'r str,
+}
+
+impl Front {
+    pub(super) async fn answer(
+        &self,
+        outcome: Outcome,
+        asked: Asked<'_>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
+        match outcome {
+            Outcome::Answer(answer) => respond(answer),
+            Outcome::Write(write) => respond(write.await),
+            Outcome::Watch(watch) => {
+                let timeout = Duration::from_secs(watch.timeout_seconds);
+                let clock = Arc::clone(&self.clock);
+                let open = self.metrics.watch_begun(asked.labels);
+                let phase = self.phase.subscribe();
+                let body = FrontBody::watch(watch.stream, timeout, clock, phase, open);
+                stream(body, "application/json;stream=watch")
+            }
+            Outcome::Log(query) => self.log(query).await,
+            Outcome::Stream(query) => self.stream(query, asked, upgrade),
+            Outcome::Node(question) => self.node(question).await,
+            Outcome::ResourceMetrics(query) => self.resource_metrics(&query).await,
+            Outcome::Metrics => self.own_metrics().await,
+        }
+    }
+
+    fn stream(
+        &self,
+        query: StreamQuery,
+        Asked { parts, user, .. }: Asked<'_>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
+        let accepted = match self.streams.accept(user, query, &parts.headers, &parts.method) {
+            Ok(accepted) => accepted,
+            Err(error) => return respond(error.into()),
+        };
+        let Some(upgrade) = upgrade else {
+            let problem = "this connection cannot be upgraded: use HTTP/1.1 over TLS";
+            return respond(ApiError::bad_request(problem).into());
+        };
+        let mut response = Response::new(FrontBody::full(Bytes::new()));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *response.headers_mut() = self.streams.serve(accepted, upgrade, self.phase.subscribe());
+        response
+    }
+
+    async fn node(&self, question: NodeGet) -> Response<FrontBody> {
+        match self.nodes.get(question).await {
+            Ok(answer) => respond(answer),
+            Err(error) => respond(ApiError::unavailable(error.to_string()).into()),
+        }
+    }
+
+    async fn resource_metrics(&self, query: &MetricsQuery) -> Response<FrontBody> {
+        match self.nodes.figures().await {
+            Ok(nodes) => respond(self.api.resource_metrics(query, &nodes)),
+            Err(error) => respond(ApiError::unavailable(error.to_string()).into()),
+        }
+    }
+
+    async fn own_metrics(&self) -> Response<FrontBody> {
+        let (metrics, api) = (Arc::clone(&self.metrics), self.api.clone());
+        let figures = self.figures.clone();
+        match tokio::task::spawn_blocking(move || metrics.text(&api, &figures)).await {
+            Ok(text) => respond(Answer {
+                content_type: rekindle_types::metrics::CONTENT_TYPE,
+                ..Answer::text(StatusCode::OK, text)
+            }),
+            Err(error) => respond(ApiError::internal(error).into()),
+        }
+    }
+
+    async fn log(&self, query: LogQuery) -> Response<FrontBody> {
+        match self.logs.read(query).await {
+            Ok(log) => stream(FrontBody::log(log), "text/plain"),
+            Err(LogError::NotThere(why)) => respond(ApiError::bad_request(why).into()),
+            Err(LogError::NoNode(why)) => respond(ApiError::unavailable(why).into()),
+            Err(LogError::Failed(why)) => respond(ApiError::internal(why).into()),
+        }
+    }
+}

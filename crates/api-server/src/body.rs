@@ -1,0 +1,223 @@
+//! The body of an answer: some bytes, the lines of a watch, or a log.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use http_body::{Body, Frame, SizeHint};
+use rekindle_api::EventStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use super::clock::Clock;
+use super::metrics::Open;
+use super::shares::RequestShare;
+
+/// The bytes of a log as they come. An error ends the answer; the client sees it cut off.
+pub type LogStream = BoxStream<'static, Result<Bytes, std::io::Error>>;
+
+/// How often a quiet watch gets a bookmark, as upstream.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Bytes that are handed on at a time, when it counts what the client has not taken yet.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The body of an answer.
+pub struct FrontBody {
+    kind: Kind,
+    /// What its user holds by it, until the client has taken it.
+    share: Option<RequestShare>,
+}
+
+enum Kind {
+    Full(Bytes),
+    Watch(Pin<Box<WatchBody>>),
+    Log(LogStream),
+}
+
+/// Whether the front is going down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    Stopping,
+}
+
+struct WatchBody {
+    stream: EventStream,
+    clock: Clock,
+    /// The end of the watch.
+    deadline: Pin<Box<Sleep>>,
+    /// The next bookmark.
+    bookmark: Pin<Box<Sleep>>,
+    /// Resolves when the front goes down.
+    stopping: BoxFuture<'static, ()>,
+    ending: Ending,
+    /// Counts it as open.
+    _open: Open,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    NotYet,
+    /// The time is over and everything was sent.
+    Over,
+}
+
+impl FrontBody {
+    fn new(kind: Kind) -> Self {
+        Self { kind, share: None }
+    }
+
+    /// The same, counted as its user's until it has been taken.
+    pub(super) fn holding(self, share: RequestShare) -> Self {
+        Self { share: Some(share), ..self }
+    }
+
+    /// Whether it goes on for as long as the client wants.
+    pub(super) fn is_long_running(&self) -> bool {
+        match &self.kind {
+            Kind::Full(_) => false,
+            Kind::Watch(_) | Kind::Log(_) => true,
+        }
+    }
+
+    /// Bytes that are there already.
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Full(bytes) => bytes.len(),
+            Kind::Watch(_) | Kind::Log(_) => 0,
+        }
+    }
+
+    pub(super) fn full(bytes: Bytes) -> Self {
+        Self::new(Kind::Full(bytes))
+    }
+
+    pub(super) fn log(stream: LogStream) -> Self {
+        Self::new(Kind::Log(stream))
+    }
+
+    pub(super) fn watch(
+        stream: EventStream,
+        timeout: Duration,
+        clock: Clock,
+        mut phase: watch::Receiver<Phase>,
+        open: Open,
+    ) -> Self {
+        let stopping = async move {
+            // An error means that the front is gone, which is the same.
+            let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
+        };
+        Self::new(Kind::Watch(Box::pin(WatchBody {
+            stream,
+            clock,
+            deadline: Box::pin(sleep(timeout)),
+            bookmark: Box::pin(sleep(BOOKMARK_INTERVAL)),
+            stopping: Box::pin(stopping),
+            ending: Ending::NotYet,
+            _open: open,
+        })))
+    }
+}
+
+impl WatchBody {
+    /// The next line. At the deadline everything that is there is sent first: no event is lost to a
+    /// timeout.
+    fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.ending == Ending::Over {
+            return Poll::Ready(None);
+        }
+        let now = (self.clock)();
+        if let Poll::Ready(line) = self.stream.poll_next(context, now) {
+            return Poll::Ready(line);
+        }
+        let over = self.deadline.as_mut().poll(context).is_ready()
+            || self.stopping.as_mut().poll(context).is_ready();
+        if over {
+            self.ending = Ending::Over;
+            return Poll::Ready(self.stream.bookmark());
+        }
+        while self.bookmark.as_mut().poll(context).is_ready() {
+            self.bookmark.set(sleep_until(Instant::now() + BOOKMARK_INTERVAL));
+            if let Some(line) = self.stream.bookmark() {
+                return Poll::Ready(Some(line));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Body for FrontBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let Self { kind, share } = self.get_mut();
+        match kind {
+            Kind::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let piece = if share.is_some() { PIECE_BYTES } else { bytes.len() };
+                let piece = bytes.split_to(piece.min(bytes.len()));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Kind::Watch(watch) => watch
+                .as_mut()
+                .get_mut()
+                .poll_line(context)
+                .map(|line| line.map(|line| Ok(Frame::data(line)))),
+            Kind::Log(stream) => stream
+                .as_mut()
+                .poll_next(context)
+                .map(|item| item.map(|bytes| bytes.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.kind, Kind::Full(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Watch(_) | Kind::Log(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A shared channel that tells of the front's end.
+pub(super) type PhaseSender = Arc<watch::Sender<Phase>>;
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// Handed over whole, it would be forgotten while the connection still holds all of it.
+    #[tokio::test]
+    async fn an_answer_that_is_counted_is_handed_on_in_pieces() {
+        let bytes = Bytes::from(vec![b'x'; 3 * PIECE_BYTES - 1]);
+        let mut body = FrontBody::full(bytes.clone()).holding(RequestShare::Uncounted);
+        assert_eq!(
+            (body.held_bytes(), body.size_hint().exact()),
+            (bytes.len(), Some(3 * 65_536 - 1))
+        );
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            pieces.push(frame.unwrap().into_data().unwrap());
+        }
+        let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES - 1]);
+        assert!(body.is_end_stream());
+        let whole = FrontBody::full(bytes.clone()).frame().await.unwrap().unwrap();
+        assert_eq!(whole.into_data().unwrap(), bytes, "to a part of this process it goes whole");
+    }
+}

@@ -1,0 +1,296 @@
+//! One HTTP request in, one HTTP response out.
+//!
+//! ```text
+//!   who asks? ──▶ may they? ──▶ a share of what users may hold ──▶ the body ──▶ the core ──▶ the answer
+//!     401, 429      403           429                               413, 429      └ heavy: on a thread of the pool
+//! ```
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method, Response, Version, header};
+use http_body::Body;
+use hyper::upgrade::OnUpgrade;
+use rekindle_api::Api;
+use rekindle_api::auth::Identity;
+use rekindle_api::outcome::Outcome;
+use rekindle_api::request::{Request, RequestLine};
+use rekindle_api::status::ApiError;
+use rekindle_types::metrics::Source;
+use tokio::sync::{Notify, watch};
+
+use super::answer::Asked;
+use super::bad_tokens::BadTokens;
+use super::body::{FrontBody, Phase, PhaseSender};
+use super::caller::Caller;
+use super::clock::Clock;
+use super::impersonate;
+use super::logs::NodeLogs;
+use super::metrics::{FrontMetrics, Labels};
+use super::nodes::{NoNodes, Nodes};
+use super::request_body::{self, BodyError};
+use super::response::{respond, respond_and_close, without_body};
+use super::shares::{RequestShare, UserShares};
+use super::streams::{NoStreams, NodeStreams, Streams};
+use super::work_pool::WorkPool;
+
+/// What a front is made of.
+pub struct FrontParts {
+    /// The core.
+    pub api: Api,
+    /// The time.
+    pub clock: Clock,
+    /// The logs of containers.
+    pub logs: Arc<dyn NodeLogs>,
+}
+
+/// The front. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct Front {
+    pub(super) api: Api,
+    pub(super) clock: Clock,
+    pub(super) logs: Arc<dyn NodeLogs>,
+    pub(super) streams: Streams,
+    pub(super) nodes: Arc<dyn Nodes>,
+    pub(super) metrics: Arc<FrontMetrics>,
+    pub(super) figures: Vec<Arc<dyn Source>>,
+    pub(super) phase: PhaseSender,
+    shares: UserShares,
+    pool: WorkPool,
+    bad_tokens: BadTokens,
+    bursts: Arc<Notify>,
+}
+
+impl Front {
+    /// A front.
+    pub fn new(parts: FrontParts) -> Self {
+        let (phase, _) = watch::channel(Phase::Running);
+        Self {
+            api: parts.api,
+            clock: parts.clock,
+            logs: parts.logs,
+            streams: Streams::new(Arc::new(NoStreams)),
+            nodes: Arc::new(NoNodes),
+            metrics: Arc::default(),
+            figures: Vec::new(),
+            phase: Arc::new(phase),
+            shares: UserShares::default(),
+            pool: WorkPool::default(),
+            bad_tokens: BadTokens::default(),
+            bursts: Arc::default(),
+        }
+    }
+
+    /// The same front with streams into pods from here.
+    pub fn with_streams(mut self, node: Arc<dyn NodeStreams>) -> Self {
+        self.streams = Streams::new(node);
+        self
+    }
+
+    /// The same front with figures of nodes from here.
+    pub fn with_nodes(mut self, nodes: Arc<dyn Nodes>) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// The same front whose `/metrics` tells these figures, too.
+    pub fn with_figures(mut self, figures: Arc<dyn Source>) -> Self {
+        self.figures.push(figures);
+        self
+    }
+
+    /// The core behind it.
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The time as the front sees it.
+    pub fn now(&self) -> rekindle_types::Tick {
+        (self.clock)()
+    }
+
+    /// Resolves when clients have made it take much memory that is free soon, since it resolved
+    /// last.
+    pub async fn burst(&self) {
+        self.bursts.notified().await;
+    }
+
+    pub(super) fn tell_of_burst(&self) {
+        self.bursts.notify_one();
+    }
+
+    /// Ends every watch, after what is there was sent.
+    pub fn end_watches(&self) {
+        self.phase.send_replace(Phase::Stopping);
+    }
+
+    /// Answers one request. Who asks, and whether they may, is settled before the body is read.
+    pub(super) async fn serve<B>(
+        &self,
+        caller: &Caller,
+        request: http::Request<B>,
+    ) -> Response<FrontBody>
+    where
+        B: Body,
+        B::Error: Into<BodyError>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
+        let has_body = !body.is_end_stream();
+        let received = match self.receive(caller, &parts, body).await {
+            Ok(received) => received,
+            // HTTP/2 ends the one stream by itself
+            Err(error) if has_body && parts.version <= Version::HTTP_11 => {
+                return respond_and_close(error.into());
+            }
+            Err(error) => return respond(error.into()),
+        };
+        let labels = Labels::of(&self.api, &received.request);
+        let _open = self.metrics.begun(&labels);
+        let begun = received.request.now;
+        let Handled { outcome, user, share } = self.handle(caller, received).await;
+        let asked = Asked { labels: &labels, parts: &parts, user: &user };
+        let response = self.answer(outcome, asked, upgrade).await;
+        let took = (self.clock)().since(begun);
+        self.metrics.answered(&labels, response.status().as_u16(), took);
+        let response = if parts.method == Method::HEAD { without_body(response) } else { response };
+        match caller {
+            Caller::InProcess(_) => response,
+            Caller::Connected(_) => hold(share, response),
+        }
+    }
+
+    /// Who asks, whether they may, and then the body.
+    async fn receive<B>(
+        &self,
+        caller: &Caller,
+        parts: &Parts,
+        body: B,
+    ) -> Result<Received, ApiError>
+    where
+        B: Body,
+        B::Error: Into<BodyError>,
+    {
+        let (who, acts_as) = self.identify(caller, &parts.headers)?;
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        if !body.is_end_stream() {
+            self.api.authorize(&acts_as, &RequestLine { method: &parts.method, path, query })?;
+        }
+        let mut share = self.shares.begin(&who)?;
+        let body = match who {
+            Identity::Anonymous => Bytes::new(),
+            Identity::User(_) => request_body::read(&parts.headers, body, &mut share).await?,
+        };
+        let text = |name: HeaderName| {
+            let values = parts.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+            values.collect::<Vec<_>>().join(",")
+        };
+        let request = Request {
+            method: parts.method.clone(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            accept: text(header::ACCEPT),
+            content_type: text(header::CONTENT_TYPE),
+            body,
+            identity: acts_as,
+            now: (self.clock)(),
+        };
+        Ok(Received { request, who, share })
+    }
+
+    /// Who asks, and who the request acts as. Who asks: the connection's own identity, else that of
+    /// a bearer token.
+    fn identify(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+    ) -> Result<(Identity, Identity), ApiError> {
+        let now = self.now();
+        let who = match (caller.identity(), bearer_token(headers)) {
+            (Identity::Anonymous, Some(token)) => {
+                let check = || self.api.authenticate(token, now);
+                match caller {
+                    Caller::InProcess(_) => check(),
+                    Caller::Connected(client) => {
+                        self.bad_tokens.check((client.seat.source(), token), now, check)
+                    }
+                }?
+            }
+            (identity, _) => identity.clone(),
+        };
+        if let (Caller::Connected(client), Identity::User(user)) = (caller, &who) {
+            client.seat.identify(user)?;
+        }
+        let acts_as = match impersonate::wanted(headers)? {
+            Some(wanted) => self.api.impersonate(who.clone(), &wanted)?,
+            None => who.clone(),
+        };
+        Ok((who, acts_as))
+    }
+
+    /// Asks the core: here, or on a thread of the pool when a client's request is heavy.
+    async fn handle(&self, caller: &Caller, received: Received) -> Handled {
+        let Received { request, who, mut share } = received;
+        let user = request.identity.name().to_owned();
+        let outcome = match (caller, &who) {
+            (Caller::Connected(_), Identity::User(user)) if self.api.is_heavy(&request) => {
+                let api = self.api.clone();
+                let handled = self.pool.run(user, move || handle(&api, &request)).await;
+                self.tell_of_burst();
+                handled.unwrap_or_else(|error| Outcome::Answer(error.into()))
+            }
+            (
+                Caller::Connected(_) | Caller::InProcess(_),
+                Identity::User(_) | Identity::Anonymous,
+            ) => handle(&self.api, &request),
+        };
+        share.give_body_back();
+        Handled { outcome, user, share }
+    }
+}
+
+/// A request whose body has been read.
+struct Received {
+    request: Request,
+    /// Who sent it, whoever it acts as.
+    who: Identity,
+    share: RequestShare,
+}
+
+/// What has become of it; its body is gone.
+struct Handled {
+    outcome: Outcome,
+    /// The name of the user that it acts as.
+    user: String,
+    share: RequestShare,
+}
+
+/// A bug in one request's handling must not take others with it; locks inside survive a panic.
+fn handle(api: &Api, request: &Request) -> Outcome {
+    let handled = catch_unwind(AssertUnwindSafe(|| api.handle(request)));
+    handled.unwrap_or_else(|_| {
+        tracing::error!(method = %request.method, path = %request.path, "failed to handle a request: the handler panicked");
+        let problem = "the handling of the request panicked; see the engine's log";
+        Outcome::Answer(ApiError::internal(problem).into())
+    })
+}
+
+/// Counts the answer as its user's until the client has taken it.
+fn hold(mut share: RequestShare, response: Response<FrontBody>) -> Response<FrontBody> {
+    if response.body().is_long_running()
+        && let Err(error) = share.go_on_for_long()
+    {
+        return respond(error.into());
+    }
+    share.hold_answer(response.body().held_bytes());
+    response.map(|body| body.holding(share))
+}
+
+/// `Authorization: Bearer <token>`.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}

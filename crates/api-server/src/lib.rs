@@ -1,0 +1,47 @@
+//! The API's server: HTTP in front of [`rekindle_api::Api`], over TLS or in process. It owns
+//! sockets, certificates, keys, the clock and the threads. The core decides.
+//!
+//! ```text
+//!  bytes ──> server, tls ──> front ──> rekindle_api::Api::handle ──> answer ──> bytes
+//!            connections     pki, shares, bad_tokens, work_pool      logs, streams, nodes, node_link
+//! ```
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the server is a driver: it owns sockets, files, threads and the clock"
+)]
+
+mod aggregation;
+mod answer;
+mod bad_tokens;
+mod body;
+mod caller;
+mod clock;
+mod connections;
+mod front;
+mod impersonate;
+mod in_process;
+mod logs;
+mod metrics;
+pub mod node_link;
+mod nodes;
+pub mod pki;
+mod request_body;
+mod response;
+mod server;
+mod shares;
+mod streams;
+mod tls;
+mod work_pool;
+
+pub use aggregation::keep_roles_aggregated;
+pub use body::{FrontBody, LogStream};
+pub use clock::{Clock, SystemClock};
+pub use connections::ConnectionLimits;
+pub use front::{Front, FrontParts};
+pub use in_process::InProcess;
+pub use logs::{LogError, NoLogs, NodeLogs};
+pub use nodes::{NoNodes, NodeUnavailable, Nodes};
+pub use server::{Server, ServerLimits};
+pub use streams::{Connection, NoStreams, NodeStreams, Reader, Session, StreamError, Writer};
+pub use tls::{OsEntropy, Tls};

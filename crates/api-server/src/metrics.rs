@@ -1,0 +1,245 @@
+//! `/metrics` of the API server: requests under the upstream names, and what the store holds.
+
+use std::fs;
+use std::sync::Arc;
+
+use http::Method;
+use rekindle_api::Api;
+use rekindle_api::keys;
+use rekindle_api::request::{Options, Request, Target, Verb};
+use rekindle_types::TickDuration;
+use rekindle_types::metrics::{
+    Counter, Family, Gauge, Histogram, Kind, ProcessFiles, Source, Text,
+};
+
+/// Upper bounds in seconds, as upstream.
+const REQUEST_SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
+    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+
+/// The counters of one front.
+#[derive(Debug)]
+pub(super) struct FrontMetrics {
+    requests: Family<Counter>,
+    durations: Family<RequestTime>,
+    open: Family<Gauge>,
+    long_running: Family<Gauge>,
+}
+
+/// A histogram with the bounds of requests.
+#[derive(Debug)]
+struct RequestTime(Histogram);
+
+impl Default for RequestTime {
+    fn default() -> Self {
+        Self(Histogram::new(REQUEST_SECONDS))
+    }
+}
+
+impl AsRef<Histogram> for RequestTime {
+    fn as_ref(&self) -> &Histogram {
+        &self.0
+    }
+}
+
+/// What is asked, in the words of the labels. What is not served goes without a name: names come
+/// from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Labels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+}
+
+impl Labels {
+    pub(super) fn of(api: &Api, request: &Request) -> Self {
+        let nothing = |verb| Self {
+            verb,
+            group: String::new(),
+            version: String::new(),
+            resource: String::new(),
+            subresource: String::new(),
+            scope: "",
+        };
+        let method = method_name(&request.method);
+        let Target::Resource(path) = Target::parse(&request.path) else { return nothing(method) };
+        let Some(entry) = api.registry().find(&path.group, &path.version, &path.resource) else {
+            return nothing(method);
+        };
+        let served = entry.subresources.iter().any(|sub| sub.name() == path.subresource);
+        let verb = match Options::parse(&request.query) {
+            Ok(options) => Verb::of(&request.method, &path, &options).map_or(method, verb_name),
+            Err(_) => method,
+        };
+        let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
+            (false, _) => "resource",
+            (true, false) => "namespace",
+            (true, true) => "cluster",
+        };
+        Self {
+            verb,
+            group: path.group,
+            version: path.version,
+            resource: path.resource,
+            subresource: if served { path.subresource } else { String::new() },
+            scope,
+        }
+    }
+
+    fn values(&self) -> [&str; 6] {
+        let Self { verb, group, version, resource, subresource, scope } = self;
+        [verb, group, version, resource, subresource, scope]
+    }
+}
+
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET | Method::HEAD => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+fn verb_name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Get => "GET",
+        Verb::List => "LIST",
+        Verb::Watch => "WATCH",
+        Verb::Create => "POST",
+        Verb::Update => "PUT",
+        Verb::Patch => "PATCH",
+        Verb::Delete => "DELETE",
+        Verb::DeleteCollection => "DELETECOLLECTION",
+    }
+}
+
+/// Counts something as open until it is dropped.
+#[derive(Debug)]
+pub(super) struct Open(Arc<Gauge>);
+
+impl Open {
+    fn of(gauge: Arc<Gauge>) -> Self {
+        gauge.raise();
+        Self(gauge)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.lower();
+    }
+}
+
+impl Default for FrontMetrics {
+    fn default() -> Self {
+        const WHAT: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope"];
+        Self {
+            requests: Family::new(&[
+                "verb",
+                "group",
+                "version",
+                "resource",
+                "subresource",
+                "scope",
+                "code",
+            ]),
+            durations: Family::new(WHAT),
+            open: Family::new(&["request_kind"]),
+            long_running: Family::new(WHAT),
+        }
+    }
+}
+
+impl FrontMetrics {
+    /// A request has come in.
+    pub(super) fn begun(&self, labels: &Labels) -> Open {
+        let kind =
+            if matches!(labels.verb, "GET" | "LIST" | "WATCH") { "readOnly" } else { "mutating" };
+        Open::of(self.open.of(&[kind]))
+    }
+
+    /// A watch was accepted; it is open until what is returned is dropped.
+    pub(super) fn watch_begun(&self, labels: &Labels) -> Open {
+        Open::of(self.long_running.of(&labels.values()))
+    }
+
+    /// A request was answered, be it with a watch that now begins.
+    pub(super) fn answered(&self, labels: &Labels, code: u16, took: TickDuration) {
+        let [verb, group, version, resource, subresource, scope] = labels.values();
+        let code = code.to_string();
+        self.requests.of(&[verb, group, version, resource, subresource, scope, &code]).raise();
+        self.durations.of(&labels.values()).0.observe(took);
+    }
+
+    /// Everything as text. Blocks, shortly.
+    pub(super) fn text(&self, api: &Api, more: &[Arc<dyn Source>]) -> String {
+        let mut text = Text::default();
+        self.requests.write(
+            &mut text,
+            "apiserver_request_total",
+            "Counter of apiserver requests broken out for each verb, group, version, resource, scope, and HTTP response code.",
+        );
+        self.durations.write(
+            &mut text,
+            "apiserver_request_duration_seconds",
+            "Response latency distribution in seconds for each verb, group, version, resource, subresource, and scope.",
+        );
+        self.open.write(
+            &mut text,
+            "apiserver_current_inflight_requests",
+            "Requests that are being handled, by kind.",
+        );
+        self.long_running.write(
+            &mut text,
+            "apiserver_longrunning_requests",
+            "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, and scope.",
+        );
+        store(&mut text, api);
+        api.write_admission_figures(&mut text);
+        for source in more {
+            source.write(&mut text);
+        }
+        process().write(&mut text);
+        text.into_string()
+    }
+}
+
+fn store(text: &mut Text, api: &Api) {
+    text.family(
+        "apiserver_resource_objects",
+        Kind::Gauge,
+        "Number of stored objects at the time of last check split by kind.",
+    );
+    for entry in api.registry().kinds() {
+        let count = api.store().count(&keys::collection(entry, ""));
+        text.sample(&[("group", entry.group), ("resource", entry.plural)], count as f64);
+    }
+    text.single(
+        "rekindle_store_revision",
+        Kind::Gauge,
+        "The newest durable revision.",
+        api.store().revision().0 as f64,
+    );
+    text.single(
+        "rekindle_store_oldest_revision",
+        Kind::Gauge,
+        "The oldest revision that a watch can begin at.",
+        api.store().oldest_revision().0 as f64,
+    );
+}
+
+fn process() -> ProcessFiles {
+    let open_files = fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
+    ProcessFiles {
+        stat: fs::read_to_string("/proc/self/stat").unwrap_or_default(),
+        machine_stat: fs::read_to_string("/proc/stat").unwrap_or_default(),
+        open_files: open_files.and_then(|count| u64::try_from(count).ok()),
+    }
+}

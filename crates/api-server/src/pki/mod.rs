@@ -1,0 +1,311 @@
+//! The certificate authority of this engine, kept in its data directory, and the certificates that
+//! it issues. Beside them the key that signs tokens, and the kubeconfig. Time is an argument.
+
+mod kubeconfig;
+mod private_files;
+mod subject;
+mod token_key;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+use rekindle_api::auth::UserInfo;
+use rekindle_api::auth::user::{AUTHENTICATED, MASTERS};
+use rekindle_types::{Tick, TickDuration};
+
+pub use kubeconfig::Kubeconfig;
+pub use private_files::write_private;
+use private_files::{make_private_folder, read_if_there};
+pub(crate) use subject::user_of_certificate;
+pub use token_key::TokenKey;
+
+/// How long the CA is valid, in days.
+const CA_DAYS: u64 = 3650;
+/// How long what it issues is valid, in days. Server and admin certificates are issued anew at each
+/// start.
+const LEAF_DAYS: u64 = 365;
+/// Certificates begin this many days ago, for clocks that are behind.
+const BACKDATED_DAYS: u64 = 1;
+
+/// The admin's name, as kubeadm calls it.
+pub const ADMIN: &str = "kubernetes-admin";
+
+/// What went wrong with keys and certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    /// The folder could not be made or made private.
+    #[error("prepare the folder for keys {path:?}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file could not be read.
+    #[error("read {path:?}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file could not be written.
+    #[error("write {path:?}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// One of key and certificate is there and the other is not.
+    #[error(
+        "{missing:?} is missing beside its other half: restore it, or remove both to begin with a new CA"
+    )]
+    HalfMissing {
+        /// The file that is not there.
+        missing: PathBuf,
+    },
+    /// A key is not one.
+    #[error(
+        "{path:?} holds no usable private key: restore it, or remove ca.key and ca.crt to begin with a new CA"
+    )]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rcgen::Error,
+    },
+    /// The key that signs tokens cannot be made, or is none.
+    #[error(
+        "{path:?} holds no usable key for tokens ({why}): restore it, or remove it to begin with a new one; every token is \
+         void then, and pods get new ones"
+    )]
+    TokenKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A certificate could not be issued.
+    #[error("issue a certificate for {subject:?}")]
+    Issue {
+        /// For whom.
+        subject: String,
+        /// Why.
+        #[source]
+        source: rcgen::Error,
+    },
+    /// rustls does not take what was made.
+    #[error("set up TLS")]
+    Tls {
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// A certificate with its key, both PEM.
+#[derive(Clone)]
+pub struct Issued {
+    /// The certificate.
+    pub certificate_pem: String,
+    /// The private key.
+    pub key_pem: String,
+}
+
+impl std::fmt::Debug for Issued {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issued")
+            .field("certificate_pem", &self.certificate_pem)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The certificate authority.
+pub struct Pki {
+    ca_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+    now: Tick,
+}
+
+impl Pki {
+    /// Opens the CA in this folder (mode 0700), or makes one there (files of mode 0600). ECDSA
+    /// P-256.
+    ///
+    /// # Errors
+    /// See [`PkiError`].
+    pub fn open(folder: &Path, now: Tick) -> Result<Self, PkiError> {
+        make_private_folder(folder)?;
+        let (key_path, certificate_path) = (folder.join("ca.key"), folder.join("ca.crt"));
+        match (read_if_there(&key_path)?, read_if_there(&certificate_path)?) {
+            (Some(key), Some(ca_pem)) => {
+                let key = KeyPair::from_pem(&key)
+                    .map_err(|source| PkiError::Key { path: key_path, source })?;
+                Ok(Self { ca_pem, issuer: Issuer::new(ca_params(now), key), now })
+            }
+            (Some(_), None) => Err(PkiError::HalfMissing { missing: certificate_path }),
+            (None, Some(_)) => Err(PkiError::HalfMissing { missing: key_path }),
+            (None, None) => {
+                let (pki, key_pem) = Self::generate(now)?;
+                let write = |path: &Path, text: &str| {
+                    write_private(path, text.as_bytes())
+                        .map_err(|source| PkiError::Write { path: path.to_owned(), source })
+                };
+                // The certificate last: a crash in between leaves a key without one, which is told,
+                // never a CA without a key.
+                write(&key_path, &key_pem)?;
+                write(&certificate_path, &pki.ca_pem)?;
+                Ok(pki)
+            }
+        }
+    }
+
+    /// A CA in memory only: for tests and examples.
+    ///
+    /// # Errors
+    /// When no key can be made.
+    pub fn ephemeral(now: Tick) -> Result<Self, PkiError> {
+        Self::generate(now).map(|(pki, _)| pki)
+    }
+
+    fn generate(now: Tick) -> Result<(Self, String), PkiError> {
+        let failed = |source| PkiError::Issue { subject: CA_NAME.to_owned(), source };
+        let key = KeyPair::generate().map_err(failed)?;
+        let params = ca_params(now);
+        let ca_pem = params.self_signed(&key).map_err(failed)?.pem();
+        let key_pem = key.serialize_pem();
+        Ok((Self { ca_pem, issuer: Issuer::new(params, key), now }, key_pem))
+    }
+
+    /// The CA's certificate, PEM.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// A client certificate for a user.
+    ///
+    /// # Errors
+    /// When it cannot be issued.
+    pub fn client(&self, user: &UserInfo) -> Result<Issued, PkiError> {
+        let mut params = leaf_params(&user.name, self.now);
+        for group in user.groups.iter().filter(|group| *group != AUTHENTICATED) {
+            params.distinguished_name.push(DnType::OrganizationName, group.as_str());
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(&params, &user.name)
+    }
+
+    /// The admin's client certificate (`system:masters`).
+    ///
+    /// # Errors
+    /// When it cannot be issued.
+    pub fn admin(&self) -> Result<Issued, PkiError> {
+        self.client(&UserInfo::new(ADMIN, [MASTERS.to_owned()]))
+    }
+
+    /// The server's certificate: for localhost, both loopback addresses and `listen`.
+    ///
+    /// # Errors
+    /// When it cannot be issued.
+    pub fn server(&self, listen: &[IpAddr]) -> Result<Issued, PkiError> {
+        const SUBJECT: &str = "kube-apiserver";
+        let failed = |source| PkiError::Issue { subject: SUBJECT.to_owned(), source };
+        let mut params = leaf_params(SUBJECT, self.now);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        for name in ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"] {
+            params.subject_alt_names.push(SanType::DnsName(name.try_into().map_err(failed)?));
+        }
+        let mut addresses: Vec<IpAddr> =
+            vec![std::net::Ipv4Addr::LOCALHOST.into(), std::net::Ipv6Addr::LOCALHOST.into()];
+        for address in listen {
+            // An unspecified address is no name that a client could dial.
+            if !address.is_unspecified() && !addresses.contains(address) {
+                addresses.push(*address);
+            }
+        }
+        params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
+        self.issue(&params, SUBJECT)
+    }
+
+    fn issue(&self, params: &CertificateParams, subject: &str) -> Result<Issued, PkiError> {
+        let failed = |source| PkiError::Issue { subject: subject.to_owned(), source };
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?;
+        Ok(Issued { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+}
+
+/// The CA's name. It must stay the same: certificates are issued in this name with the key alone.
+const CA_NAME: &str = "rekindle-ca";
+
+fn ca_params(now: Tick) -> CertificateParams {
+    let mut params = params_for(CA_NAME, now, CA_DAYS);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    params
+}
+
+fn leaf_params(name: &str, now: Tick) -> CertificateParams {
+    let mut params = params_for(name, now, LEAF_DAYS);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    params
+}
+
+fn params_for(name: &str, now: Tick, days: u64) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    let day = TickDuration::from_secs(24 * 3600);
+    let date = |tick: Tick| {
+        let date = tick.to_time().0.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let part = |number: i8| u8::try_from(number).expect("months and days are positive");
+        rcgen::date_time_ymd(date.year().into(), part(date.month()), part(date.day()))
+    };
+    params.not_before = date(now - day.saturating_mul(BACKDATED_DAYS));
+    params.not_after = date(now + day.saturating_mul(days));
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const NOW: Tick = Tick::from_secs(1_795_000_000);
+
+    #[test]
+    fn the_ca_is_made_once_and_found_again_and_its_files_are_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("data/pki");
+        let first = Pki::open(&folder, NOW).unwrap();
+        let again = Pki::open(&folder, NOW + TickDuration::from_secs(90 * 24 * 3600)).unwrap();
+        assert_eq!(first.ca_pem(), again.ca_pem());
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        assert_eq!(mode(&folder.join("ca.key")), 0o600);
+        std::fs::remove_file(folder.join("ca.key")).unwrap();
+        let error = Pki::open(&folder, NOW).err().unwrap();
+        assert!(error.to_string().contains("ca.key\" is missing"), "{error}");
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let issued = Pki::ephemeral(NOW).unwrap().admin().unwrap();
+        assert!(!format!("{issued:?}").contains("PRIVATE"));
+    }
+}

@@ -1,0 +1,158 @@
+//! `pods/exec`, `pods/attach` and `pods/portforward`: the connection becomes a websocket, and the
+//! node has the other end.
+//!
+//! ```text
+//! core: who may, which pod ─▶ negotiate: which protocol ─▶ 101 ─▶ remote_command (v5, v4, v1) ─▶ NodeStreams
+//!                                   └─▶ 400, and no node hears of it └▶ port_forward (SPDY tunnel, channels) ─▶
+//! ```
+
+mod negotiate;
+mod node;
+mod outbox;
+mod port_forward;
+pub(crate) mod remote_command;
+mod slots;
+mod spdy;
+mod status;
+#[cfg(test)]
+mod tests;
+mod tunnel;
+
+pub use node::{Connection, NoStreams, NodeStreams, Reader, Session, StreamError, Writer};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use rekindle_api::node_query::StreamQuery;
+use rekindle_api::status::ApiError;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+use super::body::Phase;
+use negotiate::{Agreed, Protocol};
+use slots::{Slot, Slots};
+
+/// How long a client may take to close its side, or to take the last words, when all is said.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// Bytes of one message of a client. kubectl sends at most 32 KiB.
+const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes read from a process or a pod's port at a time.
+const PIECE_BYTES: usize = 32 * 1024;
+
+/// A websocket: a client's over HTTP, or the line to a node agent in another process.
+type Socket<S = TokioIo<Upgraded>> = WebSocketStream<S>;
+
+/// What a websocket runs over.
+pub(crate) trait Line: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Line for S {}
+
+/// Carries streams between clients and nodes. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Streams {
+    node: Arc<dyn NodeStreams>,
+    slots: Slots,
+}
+
+/// What an answer to a request for streams is made of.
+pub(super) struct Accepted {
+    agreed: Agreed,
+    query: StreamQuery,
+    slot: Slot,
+}
+
+impl Streams {
+    pub(super) fn new(node: Arc<dyn NodeStreams>) -> Self {
+        Self { node, slots: Slots::default() }
+    }
+
+    /// Looks whether the client and we have a protocol in common. Nothing has reached the node yet.
+    pub(super) fn accept(
+        &self,
+        user: &str,
+        query: StreamQuery,
+        headers: &http::HeaderMap,
+        method: &http::Method,
+    ) -> Result<Accepted, ApiError> {
+        let agreed = negotiate::agree(&query, headers, method)?;
+        let slot = self.slots.take(user)?;
+        Ok(Accepted { agreed, query, slot })
+    }
+
+    /// Serves the stream once the connection has been upgraded, in the background.
+    pub(super) fn serve(
+        &self,
+        accepted: Accepted,
+        upgrade: OnUpgrade,
+        mut phase: watch::Receiver<Phase>,
+    ) -> http::HeaderMap {
+        let headers = accepted.agreed.headers();
+        let node = Arc::clone(&self.node);
+        tokio::spawn(async move {
+            let _slot = accepted.slot;
+            let upgraded = match upgrade.await {
+                Ok(upgraded) => upgraded,
+                Err(error) => return tracing::debug!(%error, "upgrade a connection"),
+            };
+            let socket = websocket(upgraded).await;
+            let streams = run(socket, accepted.query, accepted.agreed.protocol, node);
+            tokio::select! {
+                () = streams => {}
+                // An error means that the front is gone, which is the same.
+                _ = phase.wait_for(|phase| *phase == Phase::Stopping) => {}
+            }
+        });
+        headers
+    }
+}
+
+async fn websocket(upgraded: Upgraded) -> Socket {
+    let socket = TokioIo::new(upgraded);
+    WebSocketStream::from_raw_socket(socket, Role::Server, Some(limits())).await
+}
+
+/// Carries a session's files over the line to the API server, until its process has ended or the
+/// line is closed.
+pub(crate) async fn converse<S: Line>(socket: Socket<S>, session: Session) {
+    remote_command::run(socket, Protocol::V5, std::future::ready(Ok(session))).await;
+}
+
+/// What a websocket may hold.
+pub(crate) fn limits() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(16 * 1024)
+        .write_buffer_size(0)
+        .max_write_buffer_size(4 * MESSAGE_BYTES_MAX)
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
+}
+
+/// The end of a stream that went as it should; clients take any other for a failure.
+fn goodbye() -> Message {
+    Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() }))
+}
+
+async fn run(socket: Socket, query: StreamQuery, protocol: Protocol, node: Arc<dyn NodeStreams>) {
+    match (query, protocol) {
+        (StreamQuery::Exec(query), protocol) => {
+            remote_command::run(socket, protocol, node.exec(query)).await;
+        }
+        (StreamQuery::Attach(query), protocol) => {
+            remote_command::run(socket, protocol, node.attach(query)).await;
+        }
+        (StreamQuery::PortForward(query), Protocol::SpdyTunnel) => {
+            tunnel::run(socket, query.pod, node).await;
+        }
+        (StreamQuery::PortForward(query), Protocol::V5 | Protocol::V4 | Protocol::PreV4) => {
+            port_forward::run(socket, query, node).await;
+        }
+    }
+}

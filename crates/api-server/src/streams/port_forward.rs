@@ -1,0 +1,94 @@
+//! Port forwarding as client libraries do it: for port `i` of the request, channel `2 i` carries
+//! data and `2 i + 1` errors. Each begins with the port's number (two bytes, little endian). One
+//! connection for each port.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use rekindle_api::node_query::PortForwardQuery;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::node::{NodeStreams, Writer};
+use super::outbox::send_all;
+use super::{Line, PIECE_BYTES, Socket};
+
+/// Messages on their way to the client.
+const UNSENT_MAX: usize = 16;
+
+/// Serves one client until it goes, or until the last connection has ended.
+pub(super) async fn run<S: Line>(
+    socket: Socket<S>,
+    query: PortForwardQuery,
+    node: Arc<dyn NodeStreams>,
+) {
+    let (mut sink, mut source) = socket.split();
+    let (sender, unsent) = mpsc::channel::<Message>(UNSENT_MAX);
+    let mut writers: Vec<Option<Writer>> = Vec::with_capacity(query.ports.len());
+    let mut downs = tokio::task::JoinSet::new();
+    let channels = (0u8..).step_by(2);
+    for (channel, port) in channels.zip(&query.ports) {
+        let head =
+            [message(channel, &port.to_le_bytes()), message(channel + 1, &port.to_le_bytes())];
+        for head in head {
+            if sink.send(head).await.is_err() {
+                return;
+            }
+        }
+        match node.connect(query.pod.clone(), *port).await {
+            Ok(connection) => {
+                writers.push(Some(connection.writer));
+                downs.spawn(pump(connection.reader, channel, sender.clone()));
+            }
+            Err(error) => {
+                writers.push(None);
+                let text =
+                    format!("error forwarding port {port} to pod {}: {error}", query.pod.pod);
+                let _ = sink.send(message(channel + 1, text.as_bytes())).await; // noticed by reading
+            }
+        }
+    }
+    drop(sender);
+    let read = async {
+        while let Some(Ok(message)) = source.next().await {
+            match message {
+                Message::Binary(bytes) => write_to(&mut writers, &bytes).await,
+                Message::Close(_) => return,
+                Message::Text(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            }
+        }
+    };
+    tokio::select! {
+        () = send_all(sink, unsent) => {}
+        () = read => {}
+    }
+}
+
+fn message(channel: u8, bytes: &[u8]) -> Message {
+    Message::Binary(Bytes::from([&[channel], bytes].concat()))
+}
+
+/// Ends when the pod has sent its last, or the client is gone.
+async fn pump(mut reader: super::Reader, channel: u8, sender: mpsc::Sender<Message>) {
+    let mut buffer = vec![0u8; PIECE_BYTES];
+    while let Ok(count) = reader.read(&mut buffer).await {
+        if count == 0 || sender.send(message(channel, &buffer[..count])).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write_to(writers: &mut [Option<Writer>], bytes: &[u8]) {
+    let Some((channel, bytes)) = bytes.split_first() else { return };
+    if channel % 2 == 1 {
+        return; // nothing comes over the channels for errors
+    }
+    let Some(writer) = writers.get_mut(usize::from(channel / 2)) else { return };
+    if let Some(open) = writer
+        && open.write_all(bytes).await.is_err()
+    {
+        *writer = None;
+    }
+}

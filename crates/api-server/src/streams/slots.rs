@@ -1,0 +1,100 @@
+//! How many streams are open, of all clients and of each user.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rekindle_api::status::ApiError;
+
+/// Streams at one time, of all clients.
+const STREAMS_MAX: usize = 512;
+/// Streams at one time of one user, so that nobody takes those of all others.
+const STREAMS_OF_USER_MAX: usize = 128;
+
+/// Streams that may be open. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots(Arc<Mutex<Open>>);
+
+#[derive(Debug, Default)]
+struct Open {
+    all: usize,
+    /// By the name of the user; nobody stays here without a stream.
+    of: BTreeMap<String, usize>,
+}
+
+/// The place of one open stream. Dropping it makes room.
+#[derive(Debug)]
+pub(super) struct Slot {
+    slots: Slots,
+    user: String,
+}
+
+impl Slots {
+    /// A place for a stream of this user.
+    ///
+    /// # Errors
+    /// 429 when there is none.
+    pub(super) fn take(&self, user: &str) -> Result<Slot, ApiError> {
+        let mut open = self.open();
+        let mine = open.of.get(user).copied().unwrap_or_default();
+        let problem = if mine >= STREAMS_OF_USER_MAX {
+            format!("{STREAMS_OF_USER_MAX} streams of user {user:?} are open already")
+        } else if open.all >= STREAMS_MAX {
+            format!("{STREAMS_MAX} streams are open already")
+        } else {
+            open.all += 1;
+            open.of.insert(user.to_owned(), mine + 1);
+            return Ok(Slot { slots: self.clone(), user: user.to_owned() });
+        };
+        Err(ApiError::too_many_requests(problem, 1))
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut open = self.slots.open();
+        open.all -= 1;
+        let left = open.of.get(&self.user).copied().unwrap_or_default().saturating_sub(1);
+        match left {
+            0 => open.of.remove(&self.user),
+            left => open.of.insert(self.user.clone(), left),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn many(slots: &Slots, user: &str, count: usize) -> Vec<Slot> {
+        (0..count).map(|_| slots.take(user).unwrap()).collect()
+    }
+
+    #[test]
+    fn no_user_takes_the_streams_of_all_others() {
+        let slots = Slots::default();
+        let mut ann = many(&slots, "ann", STREAMS_OF_USER_MAX);
+        let refused = slots.take("ann").unwrap_err();
+        assert_eq!(refused.code(), 429);
+        assert!(refused.to_string().contains("streams of user \"ann\""), "{refused}");
+        drop(slots.take("bob").unwrap());
+        ann.pop();
+        ann.push(slots.take("ann").unwrap());
+        drop(ann);
+        assert!(slots.open().of.is_empty(), "nothing is kept of who has no stream");
+    }
+
+    #[test]
+    fn all_users_together_have_a_limit_too() {
+        let slots = Slots::default();
+        let users = STREAMS_MAX / STREAMS_OF_USER_MAX;
+        let held: Vec<Vec<Slot>> =
+            (0..users).map(|user| many(&slots, &user.to_string(), STREAMS_OF_USER_MAX)).collect();
+        assert!(slots.take("late").is_err());
+        drop(held);
+        assert!(slots.take("late").is_ok());
+    }
+}

@@ -1,0 +1,261 @@
+//! The rules of admission, in one table: who looks at a write beyond the object itself, when, and
+//! why. The verbs name the stages; no verb calls a rule.
+//!
+//! ```text
+//!  create  Received ─ Identified ─ Defaulted ─ Warned ─ Named ─ (validation) ─ Valid ─ Final ─ write ─ Created
+//!  update                          Defaulted ─ Named ─ (validation) ─ Valid ─ Warned ─ Final ─ write ─ Removed, if it goes
+//!  delete  Removal ─ write ─ Removed
+//! ```
+
+use rekindle_store::Pending;
+
+use super::{
+    disruption_budgets, escalation, ladders, namespaces, node_restriction, pod_security, priority,
+    runtime_classes, service_accounts, storage_classes, tolerations,
+};
+use crate::call::{Call, Part};
+use crate::registry::{AnyObject, KindEntry};
+use crate::status::ApiError;
+
+/// The stages of a write at which rules run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdmissionStage {
+    /// A new object is as it was read.
+    Received,
+    /// It has its UID and its time. The defaults come next.
+    Identified,
+    /// The defaults are in, and what this write may not change is as it was.
+    Defaulted,
+    /// What is written deserves a Warning header, whatever becomes of it.
+    Warned,
+    /// The object has its final name. Validation comes next.
+    Named,
+    /// The object is valid.
+    Valid,
+    /// The object is what will be stored.
+    Final,
+}
+
+/// When a rule runs, and what it does then.
+pub(super) enum RuleHook {
+    /// At a stage of these writes.
+    Write(AdmissionStage, RuleScope, WriteAction),
+    /// When the write of a new object is queued.
+    Created(QueueWrites),
+    /// When an object is asked to go: refuses that for the object of this name, or not.
+    Removal(fn(&KindEntry, &str) -> Result<(), ApiError>),
+    /// When the removal of an object is queued.
+    Removed(QueueWrites),
+}
+
+/// Queues what comes with a write of the object of this namespace and name.
+pub(super) type QueueWrites = fn(&Call<'_>, &str, &str) -> Result<Vec<Pending>, ApiError>;
+
+/// Which writes a rule looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RuleScope {
+    New,
+    Changed,
+    All,
+}
+
+/// What a rule does with an object that is written.
+pub(super) enum WriteAction {
+    /// Fills something in, or refuses.
+    Fill(fn(&Call<'_>, &mut dyn AnyObject) -> Result<(), ApiError>),
+    /// Refuses, or not.
+    Check(fn(&ObjectWrite<'_>) -> Result<(), ApiError>),
+    /// Refuses, or warns.
+    Warn(fn(&ObjectWrite<'_>) -> Result<Vec<String>, ApiError>),
+}
+
+/// A write as a rule sees it.
+pub(super) struct ObjectWrite<'w> {
+    pub(super) call: &'w Call<'w>,
+    pub(super) new: &'w dyn AnyObject,
+    /// What it replaces; none when it is new.
+    pub(super) old: Option<&'w dyn AnyObject>,
+    /// What the write may change of it.
+    pub(super) part: Part,
+}
+
+/// One rule.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "names and reasons are for the reader, and a test shows the table")
+)]
+pub(super) struct AdmissionRule {
+    /// As upstream calls the plugin, where it has one.
+    pub(super) name: &'static str,
+    /// Why it is there, and why then.
+    pub(super) why: &'static str,
+    pub(super) hook: RuleHook,
+}
+
+/// Every rule. Those of a stage run from top to bottom.
+pub(super) const RULES: [AdmissionRule; 20] = [
+    AdmissionRule {
+        name: "NodeRestriction",
+        why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
+        hook: RuleHook::Write(
+            AdmissionStage::Received,
+            RuleScope::New,
+            WriteAction::Check(node_restriction::check_create),
+        ),
+    },
+    AdmissionRule {
+        name: "NamespaceLifecycle",
+        why: "nothing new goes into a namespace that is missing or going",
+        hook: RuleHook::Write(
+            AdmissionStage::Received,
+            RuleScope::New,
+            WriteAction::Check(namespaces::check_create),
+        ),
+    },
+    AdmissionRule {
+        name: "DefaultTolerationSeconds",
+        why: "the server's setting comes before the default of the kind, which fills what is missing",
+        hook: RuleHook::Write(
+            AdmissionStage::Identified,
+            RuleScope::New,
+            WriteAction::Fill(tolerations::fill_new),
+        ),
+    },
+    AdmissionRule {
+        name: "ServiceAccount",
+        why: "a pod has an account that exists, with its identity and pull secrets",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::New,
+            WriteAction::Fill(service_accounts::fill_new),
+        ),
+    },
+    AdmissionRule {
+        name: "Priority",
+        why: "a pod has the priority of its class, and no other",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::New,
+            WriteAction::Fill(priority::fill_new),
+        ),
+    },
+    AdmissionRule {
+        name: "NodeRestriction",
+        why: "an agent changes the status of its pods and its own Node; compared once the rest is as it was",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::Changed,
+            WriteAction::Check(node_restriction::check_update),
+        ),
+    },
+    AdmissionRule {
+        name: "Priority",
+        why: "one class at most is the default",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::All,
+            WriteAction::Check(priority::check_default),
+        ),
+    },
+    AdmissionRule {
+        name: "DefaultStorageClass",
+        why: "a claim that names no class gets the default one",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::New,
+            WriteAction::Fill(storage_classes::fill_new),
+        ),
+    },
+    AdmissionRule {
+        name: "RuntimeClass",
+        why: "there is one runtime: a pod that asks for another does not get it in silence",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::New,
+            WriteAction::Check(runtime_classes::check_create),
+        ),
+    },
+    AdmissionRule {
+        name: "deadlocked budgets",
+        why: "a budget that lets no pod go is seen at its first eviction only",
+        hook: RuleHook::Write(
+            AdmissionStage::Warned,
+            RuleScope::All,
+            WriteAction::Warn(disruption_budgets::warnings),
+        ),
+    },
+    AdmissionRule {
+        name: "misplaced ladders",
+        why: "annotations of a ladder count on pods only",
+        hook: RuleHook::Write(
+            AdmissionStage::Warned,
+            RuleScope::All,
+            WriteAction::Warn(ladders::misplaced),
+        ),
+    },
+    AdmissionRule {
+        name: "overlapping ladders",
+        why: "one of two ladders decides, and the other is seen to be silent only when something fails",
+        hook: RuleHook::Write(
+            AdmissionStage::Warned,
+            RuleScope::All,
+            WriteAction::Warn(ladders::warnings),
+        ),
+    },
+    AdmissionRule {
+        name: "namespace labels",
+        why: "the label is the name, whoever writes it",
+        hook: RuleHook::Write(
+            AdmissionStage::Named,
+            RuleScope::All,
+            WriteAction::Fill(namespaces::fill_label),
+        ),
+    },
+    AdmissionRule {
+        name: "CA bundle",
+        why: "pods trust it, so a change by hand is undone in the same write; known by its name",
+        hook: RuleHook::Write(
+            AdmissionStage::Named,
+            RuleScope::All,
+            WriteAction::Fill(namespaces::fill_bundle),
+        ),
+    },
+    AdmissionRule {
+        name: "RBAC escalation",
+        why: "nobody gives away more rights than they have; it reads valid rules only",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::All,
+            WriteAction::Check(escalation::check),
+        ),
+    },
+    AdmissionRule {
+        name: "PodSecurity",
+        why: "it judges what will run, so it comes after all that fills in",
+        hook: RuleHook::Write(
+            AdmissionStage::Final,
+            RuleScope::All,
+            WriteAction::Warn(pod_security::check),
+        ),
+    },
+    AdmissionRule {
+        name: "namespace furniture",
+        why: "each namespace comes with its account and CA bundle, in the same batch",
+        hook: RuleHook::Created(namespaces::furnish_new),
+    },
+    AdmissionRule {
+        name: "NamespaceLifecycle",
+        why: "the cluster's own namespaces stay",
+        hook: RuleHook::Removal(namespaces::check_delete),
+    },
+    AdmissionRule {
+        name: "Priority",
+        why: "the system's classes stay",
+        hook: RuleHook::Removal(priority::check_delete),
+    },
+    AdmissionRule {
+        name: "namespace furniture",
+        why: "what every namespace has comes back in the same batch",
+        hook: RuleHook::Removed(namespaces::furnish_again),
+    },
+];

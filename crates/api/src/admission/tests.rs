@@ -1,0 +1,50 @@
+//! The table of rules, as a reader has it before them.
+
+use expect_test::expect;
+
+use super::table::{RULES, RuleHook, WriteAction};
+
+#[test]
+fn the_rules_run_in_this_order_and_each_says_why() {
+    let mut text = String::new();
+    for rule in &RULES {
+        let when = match &rule.hook {
+            RuleHook::Write(stage, scope, action) => {
+                let does = match action {
+                    WriteAction::Fill(_) => "fills",
+                    WriteAction::Check(_) => "checks",
+                    WriteAction::Warn(_) => "warns",
+                };
+                format!("{stage:?} {scope:?} {does}")
+            }
+            RuleHook::Created(_) => "Created".to_owned(),
+            RuleHook::Removal(_) => "Removal".to_owned(),
+            RuleHook::Removed(_) => "Removed".to_owned(),
+        };
+        assert!(!rule.why.is_empty(), "{}", rule.name);
+        text.push_str(&format!("{when}: {}\n", rule.name));
+    }
+    expect![[r#"
+        Received New checks: NodeRestriction
+        Received New checks: NamespaceLifecycle
+        Identified New fills: DefaultTolerationSeconds
+        Defaulted New fills: ServiceAccount
+        Defaulted New fills: Priority
+        Defaulted Changed checks: NodeRestriction
+        Defaulted All checks: Priority
+        Defaulted New fills: DefaultStorageClass
+        Defaulted New checks: RuntimeClass
+        Warned All warns: deadlocked budgets
+        Warned All warns: misplaced ladders
+        Warned All warns: overlapping ladders
+        Named All fills: namespace labels
+        Named All fills: CA bundle
+        Valid All checks: RBAC escalation
+        Final All warns: PodSecurity
+        Created: namespace furniture
+        Removal: NamespaceLifecycle
+        Removal: Priority
+        Removed: namespace furniture
+    "#]]
+    .assert_eq(&text);
+}
