@@ -34,17 +34,16 @@ mod scaling;
 mod snapshot;
 mod surroundings;
 mod turns;
+mod watched;
 mod webhook;
+pub mod wire;
 mod work;
 mod writer;
 
 use std::sync::Arc;
 
-pub use feed::{Seen, kinds};
 pub use figures::LadderFigures;
-pub use in_term::InTerm;
 use kube::Client;
-pub use kube::core::Status;
 pub use planner::{Planner, Task};
 pub use preview::{PreviewError, preview};
 pub use rekindle_controllers::NamespacedName;
@@ -55,12 +54,13 @@ pub use rekindle_controllers::pod_restart::Preview;
 pub use rekindle_ladder::{Limits, TokenBucket};
 use rekindle_types::Tick;
 pub use scaling::{NodeSupply, Scaler, SupplyError, no_longer_scaled, say_being_removed};
+pub use watched::{Seen, kinds};
 pub use webhook::{Webhook, WebhookError, notify};
-pub use work::Work;
-pub use writer::{
-    Answer, NoPath, Transport, Writer, collection, object_from_json, object_of, path, refused,
-    stored_from_json,
+pub use wire::{
+    NoPath, RequestError, collection, event_requests, object_from_json, object_from_value,
+    outcome_of_refusal, outcome_of_success, path, request_for, stored_kind,
 };
+pub use work::Work;
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;

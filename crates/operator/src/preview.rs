@@ -19,7 +19,8 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
 
 use crate::snapshot::read_all;
-use crate::writer::budget_words;
+use crate::wire::budget_refusal;
+use crate::writer::api_status;
 
 /// The request's name in a preview, when its own is not made up yet.
 const UNNAMED: &str = "preview";
@@ -180,7 +181,7 @@ impl Reader<'_> {
         match pods.evict(pod, &params).await {
             Ok(_) => Ok(Preview::Goes),
             Err(kube::Error::Api(answer)) if answer.code == 429 => {
-                Ok(Preview::Waits(budget_words(&answer)))
+                Ok(Preview::Waits(budget_refusal(&api_status(&answer))))
             }
             Err(kube::Error::Api(answer)) if answer.code == 404 => {
                 Ok(Preview::Refused(format!("there is no pod {}/{pod}", self.namespace)))
