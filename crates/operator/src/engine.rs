@@ -1,13 +1,11 @@
 //! The loop around the planner: watches, writes and the clock.
 
 use rekindle_controllers::{Outcome, Step};
+use rekindle_reconcile::{Planner, Seen, Task, Work};
 use tokio::task::JoinSet;
 
 use crate::feed::Feed;
 use crate::in_term::InTerm;
-use crate::planner::{Planner, Task};
-use crate::watched::Seen;
-use crate::work::Work;
 use crate::writer::Writer;
 use crate::{Clock, Parts};
 

@@ -19,12 +19,11 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use rekindle_controllers::{Kind, Object};
+use rekindle_reconcile::{Seen, kinds};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-
-use crate::watched::{Seen, kinds};
 
 /// The watches. Dropping it ends them.
 pub(crate) struct Feed {

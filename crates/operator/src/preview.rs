@@ -15,11 +15,11 @@ use kube::api::{EvictParams, PostParams};
 use kube::{Api, Client};
 use rekindle_controllers::pod_restart::{self, NOT_TAKEN, Preview};
 use rekindle_controllers::{NamespacedName, View};
+use rekindle_reconcile::wire::budget_refusal;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
 
 use crate::snapshot::read_all;
-use crate::wire::budget_refusal;
 use crate::writer::api_status;
 
 /// The request's name in a preview, when its own is not made up yet.

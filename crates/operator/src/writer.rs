@@ -1,17 +1,17 @@
 //! Sends the requests of writes and events to the API. What they hold and what their answers mean
-//! is decided in `wire`.
+//! is decided in [`rekindle_reconcile::wire`].
 
 use http::{Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use kube::Client;
 use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::{Outcome, Write};
+use rekindle_reconcile::wire::{
+    event_requests, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, request_for,
+};
 use rekindle_types::causes;
 
 use crate::in_term::InTerm;
-use crate::wire::{
-    event_requests, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, request_for,
-};
 
 /// Writes through a client.
 #[derive(Clone)]

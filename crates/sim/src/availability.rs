@@ -209,7 +209,7 @@ fn is_to_stay(pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use rekindle_controllers::Kind;
-    use rekindle_operator::object_from_value;
+    use rekindle_reconcile::wire::object_from_value;
     use serde_json::{Value, json};
 
     use super::*;

@@ -10,7 +10,7 @@ use rekindle_api::auth::Identity;
 use rekindle_api::{Answer, Outcome, Request};
 use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went, Write};
-use rekindle_operator::{
+use rekindle_reconcile::wire::{
     event_requests, outcome_of_refusal, outcome_of_success, request_for, stored_kind,
 };
 use rekindle_types::Term;

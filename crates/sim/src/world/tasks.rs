@@ -1,7 +1,7 @@
 //! What the controllers ask for, and what becomes of it on its way.
 
 use rekindle_controllers::Refusal;
-use rekindle_operator::{Task, Work};
+use rekindle_reconcile::{Task, Work};
 
 use super::{Records, World, budgets, evictions};
 use crate::faults::WriteFate;
