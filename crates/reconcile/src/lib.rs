@@ -15,6 +15,7 @@
 //! clock, and the simulator.
 #![forbid(unsafe_code)]
 
+mod exhaustion;
 mod figures;
 mod ladder;
 mod ledgers;
@@ -26,12 +27,16 @@ mod policies;
 mod queue;
 mod resumption;
 mod revisions;
+pub mod scaling;
 mod surroundings;
 mod turns;
 mod watched;
 pub mod wire;
 mod work;
 
+pub use exhaustion::{
+    DeliveryResult, DeliveryStep, ExhaustionNotice, LedgerRef, NoticeDelivery, NoticeOutbox,
+};
 pub use figures::LadderFigures;
 pub use planner::{Planner, Task};
 pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
