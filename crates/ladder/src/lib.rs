@@ -1,7 +1,7 @@
 //! The restart ladder: policy, evidence, ledger, budget, decision. Pure: time comes in, decisions
 //! come out.
 //!
-//! The driver (crate `operator`) does this for a pod whenever the pod, its ladder, its ledger or
+//! The driver (crate `reconcile`) does this for a pod whenever the pod, its ladder, its ledger or
 //! one of its PodRestarts changed, and at [`Decision::again_at`]:
 //!
 //! 1. look up the pod's [`Policy`] ([`policy_of`]), find the ledger by the pod's [`identity()`];

@@ -29,7 +29,7 @@ const NAME: &str = "rekindle-controllers";
 pub(crate) struct Elector {
     clock: Clock,
     api: Api<Lease>,
-    writer: Writer<Client>,
+    writer: Writer,
     candidate: Candidate,
     recorder: Recorder,
     /// Microseconds of the tick until which it leads; 0 while it does not. Asked before each write

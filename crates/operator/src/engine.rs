@@ -1,13 +1,11 @@
 //! The loop around the planner: watches, writes and the clock.
 
-use kube::Client;
 use rekindle_controllers::{Outcome, Step};
+use rekindle_reconcile::{Planner, Seen, Task, Work};
 use tokio::task::JoinSet;
 
-use crate::feed::{Feed, Seen};
+use crate::feed::Feed;
 use crate::in_term::InTerm;
-use crate::planner::{Planner, Task};
-use crate::work::Work;
 use crate::writer::Writer;
 use crate::{Clock, Parts};
 
@@ -15,7 +13,7 @@ use crate::{Clock, Parts};
 pub(crate) struct Engine {
     clock: Clock,
     feed: Feed,
-    writer: Writer<Client>,
+    writer: Writer,
     planner: Planner,
     writes: JoinSet<(Work, Box<Step>, Outcome)>,
 }

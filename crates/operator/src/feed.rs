@@ -18,23 +18,12 @@ use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use rekindle_controllers::kind::Held;
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{Kind, Object};
+use rekindle_reconcile::{Seen, kinds};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-
-/// What a watch shows.
-#[derive(Debug)]
-pub enum Seen {
-    /// All objects of a kind; what is not among them is gone.
-    List(Kind, Vec<Object>),
-    /// An object as it is now.
-    Applied(Object),
-    /// An object is gone.
-    Deleted(ObjectId, String),
-}
 
 /// The watches. Dropping it ends them.
 pub(crate) struct Feed {
@@ -105,14 +94,6 @@ impl Feed {
     pub(crate) fn try_next(&mut self) -> Option<Seen> {
         self.seen.try_recv().ok()
     }
-}
-
-/// The kinds that are watched.
-pub fn kinds() -> impl Iterator<Item = Kind> {
-    Kind::ALL.into_iter().filter(|kind| match kind.info().held {
-        Held::Whole | Held::Metadata => true,
-        Held::Nothing => false,
-    })
 }
 
 async fn whole<K>(kind: Kind, client: Client, seen: mpsc::UnboundedSender<Seen>)

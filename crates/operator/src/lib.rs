@@ -2,65 +2,40 @@
 //! `kube::Client`: ours in process, or a cluster's over HTTPS.
 //!
 //! ```text
-//!            watches                        plans                     writes
-//!   API ────────────► feed ─► View ─► queue ─────► executor ─► writer ────────► API
-//!                              ▲                       │
-//!                              └──── settle ───────────┘  the answers to our own writes
+//!        watches          what they show             tasks           requests
+//!   API ────────► feed ───────────────► Planner ─────────────► writer ────────► API
+//!                                          ▲                     │
+//!                                          └────── outcomes ─────┘
 //! ```
 //!
-//! Everything is decided in pure crates ([`rekindle_controllers`], [`rekindle_ladder`]); here are
-//! only one loop that owns the view, and the tasks that talk to the API. The loop sleeps until a
-//! watch, an answer or a deadline wakes it.
+//! Everything is decided in pure crates: [`rekindle_reconcile`] has the planner, and what a write
+//! asks the API for. Here are only one loop that owns the planner, and the tasks that talk to the
+//! API. The loop sleeps until a watch, an answer or a deadline wakes it.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
 
 mod elector;
 mod engine;
 mod feed;
-mod figures;
 mod in_term;
-mod ladder;
-mod ledgers;
-mod orphans;
-mod overlaps;
-mod peers;
-mod planner;
-mod policies;
 mod preview;
-mod queue;
-mod resumption;
-mod revisions;
 mod scaling;
 mod snapshot;
-mod surroundings;
-mod turns;
 mod webhook;
-mod work;
 mod writer;
 
 use std::sync::Arc;
 
-pub use feed::{Seen, kinds};
-pub use figures::LadderFigures;
-pub use in_term::InTerm;
 use kube::Client;
-pub use kube::core::Status;
-pub use planner::{Planner, Task};
 pub use preview::{PreviewError, preview};
 pub use rekindle_controllers::NamespacedName;
 pub use rekindle_controllers::leader_election::{Candidacy, Timing, TimingError};
-pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
 pub use rekindle_controllers::node_scaling::{SCALE_DOWN, Settings as ScalingSettings};
 pub use rekindle_controllers::pod_restart::Preview;
-pub use rekindle_ladder::{Limits, TokenBucket};
+pub use rekindle_reconcile::{LadderFigures, Limits, NodeSettings, TokenBucket};
 use rekindle_types::Tick;
 pub use scaling::{NodeSupply, Scaler, SupplyError, no_longer_scaled, say_being_removed};
 pub use webhook::{Webhook, WebhookError, notify};
-pub use work::Work;
-pub use writer::{
-    Answer, NoPath, Transport, Writer, collection, object_from_json, object_of, path, refused,
-    stored_from_json,
-};
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;

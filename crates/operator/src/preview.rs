@@ -15,11 +15,12 @@ use kube::api::{EvictParams, PostParams};
 use kube::{Api, Client};
 use rekindle_controllers::pod_restart::{self, NOT_TAKEN, Preview};
 use rekindle_controllers::{NamespacedName, View};
+use rekindle_reconcile::wire::budget_refusal;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
 
 use crate::snapshot::read_all;
-use crate::writer::budget_words;
+use crate::writer::api_status;
 
 /// The request's name in a preview, when its own is not made up yet.
 const UNNAMED: &str = "preview";
@@ -180,7 +181,7 @@ impl Reader<'_> {
         match pods.evict(pod, &params).await {
             Ok(_) => Ok(Preview::Goes),
             Err(kube::Error::Api(answer)) if answer.code == 429 => {
-                Ok(Preview::Waits(budget_words(&answer)))
+                Ok(Preview::Waits(budget_refusal(&api_status(&answer))))
             }
             Err(kube::Error::Api(answer)) if answer.code == 404 => {
                 Ok(Preview::Refused(format!("there is no pod {}/{pod}", self.namespace)))

@@ -1,6 +1,6 @@
 //! Drives `rekindle_controllers::node_scaling`: looks when pods wait for a node, when a node comes
 //! or goes, and now and then while a node could go; has nodes added and removed by whoever supplies
-//! them; and tells of it in events and on the Nodes.
+//! them; and writes what `rekindle_reconcile::scaling` says of it.
 //!
 //! Nobody polls while there is nothing to remove and nobody waits.
 //!
@@ -9,9 +9,8 @@
 //!                                            └─ it fails, or the engine ends meanwhile ─► the next look gives it back
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
@@ -21,26 +20,23 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
-use rekindle_controllers::events::{Note, Recorder, Severity};
+use rekindle_controllers::events::{Note, Recorder};
 use rekindle_controllers::node_scaling::{
-    BEING_REMOVED, Deed, Nodes, Outlook, SCALE_DOWN, Scaling, Settings, Standing, broken_off, shown,
+    BEING_REMOVED, Deed, Nodes, Outlook, Scaling, Settings, broken_off, shown,
 };
 use rekindle_controllers::{Object, View};
+use rekindle_reconcile::scaling::{
+    LOOK_PERIOD, SETTLE_TIME, ScaleUp, ScalingNotes, being_removed_patch, give_back_patch,
+    next_look, no_longer_scaled_patch, scale_down_note, standings_to_show,
+};
+use rekindle_types::TickDuration;
 use rekindle_types::held::Pod;
-use rekindle_types::reasons::event;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::Clock;
 use crate::snapshot::snapshot;
 use crate::writer::Writer;
-
-/// `source.component` of the events: the words are its, and so is the name.
-const NAME: &str = "cluster-autoscaler";
-/// Between two looks while a node could go, at most (cluster-autoscaler's `--scan-interval`).
-const LOOK_PERIOD: Duration = Duration::from_secs(10);
-/// What happens within this time is one look's.
-const SETTLE: Duration = Duration::from_millis(200);
 
 /// What goes wrong with nodes, in the words of whoever supplies them.
 pub type SupplyError = Box<dyn std::error::Error + Send + Sync>;
@@ -71,8 +67,7 @@ pub struct Scaler<S> {
     supply: Arc<S>,
     scaling: Scaling,
     recorder: Recorder,
-    /// What was told of each pod, by its UID.
-    told: BTreeMap<String, String>,
+    notes: ScalingNotes,
     /// The node that is being removed.
     removing: Option<String>,
     /// That removal; it ends where it is when this is dropped.
@@ -88,7 +83,7 @@ impl<S: NodeSupply> Scaler<S> {
             supply: Arc::new(supply),
             scaling: Scaling::new(settings),
             recorder: Recorder::new(),
-            told: BTreeMap::new(),
+            notes: ScalingNotes::default(),
             removing: None,
             removal: JoinSet::new(),
         }
@@ -107,7 +102,7 @@ impl<S: NodeSupply> Scaler<S> {
             };
             let due = async {
                 match next_look {
-                    Some(after) => tokio::time::sleep(after).await,
+                    Some(after) => tokio::time::sleep(after.to_std()).await,
                     None => std::future::pending().await,
                 }
             };
@@ -116,13 +111,13 @@ impl<S: NodeSupply> Scaler<S> {
                 Some(removed) = self.removal.join_next() => self.removed(removed),
                 () = due => {}
             }
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(SETTLE_TIME.to_std()).await;
             while news.next().now_or_never().is_some() {}
         }
     }
 
     /// One look, and what follows from it; answers when the next is due by itself.
-    async fn look(&mut self) -> Result<Option<Duration>, SupplyError> {
+    async fn look(&mut self) -> Result<Option<TickDuration>, SupplyError> {
         let (first, further) = (self.supply.first(), self.supply.further()?);
         let now = (self.clock)();
         let mut view = snapshot(&self.client, now).await?;
@@ -135,59 +130,43 @@ impl<S: NodeSupply> Scaler<S> {
         }
         let outlook = self.scaling.look(&view, nodes, now);
         self.tell(&view, &outlook).await;
-        let is_quiet = outlook.nodes.values().all(|standing| *standing == Standing::AtMinimum);
-        let somebody_waits = !outlook.not_helped.is_empty();
+        let next_look = next_look(&outlook, self.scaling.settings().unneeded_time, now);
         match outlook.deed {
             Deed::Nothing => {}
             Deed::Add(pods) => {
-                let count = further.len() + 1;
-                let max = self.scaling.settings().max;
-                let change = format!("[{{{first} {count}->{} (max: {max})}}]", count + 1);
-                self.add(pods, &change).await;
-                return Ok(Some(Duration::ZERO));
+                let (count, max) = (further.len() + 1, self.scaling.settings().max);
+                self.add(pods, ScaleUp { first: &first, count, max }).await;
+                return Ok(Some(TickDuration::default()));
             }
             // one at a time: the pods of the one before may need the next one
             Deed::Remove(node) if self.removing.is_none() => self.remove(node, &view).await?,
             Deed::Remove(_) => {}
         }
-        let unneeded_time = self.scaling.settings().unneeded_time;
-        let period = LOOK_PERIOD.min((unneeded_time.to_std() / 10).max(SETTLE));
-        Ok((!is_quiet || somebody_waits).then(|| {
-            let due = outlook.again_at.map(|at| at.since(now).to_std());
-            due.map_or(period, |due| due.min(period))
-        }))
+        Ok(next_look)
     }
 
     /// Has a node added for these pods, and tells them what came of it.
-    async fn add(&mut self, pods: Vec<Arc<Pod>>, change: &str) {
-        let (severity, reason, message) = match self.supply.add().await {
+    async fn add(&mut self, pods: Vec<Arc<Pod>>, scale_up: ScaleUp<'_>) {
+        let notes = match self.supply.add().await {
             Ok(node) => {
                 tracing::info!(node, pods = pods.len(), "added a node");
                 self.scaling.added(&node, (self.clock)());
-                let message = format!("pod triggered scale-up: {change}");
-                (Severity::Normal, event::TRIGGERED_SCALE_UP, message)
+                scale_up.done(&pods)
             }
             Err(error) => {
                 tracing::warn!(error, pods = pods.len(), "failed to add a node");
                 self.scaling.not_added((self.clock)());
-                let message = format!("Scale-up failed: {change}: {error}");
-                (Severity::Warning, event::FAILED_TO_SCALE_UP_GROUP, message)
+                scale_up.failed(&pods, error)
             }
         };
-        for pod in pods {
-            self.say(&Object::Pod(pod), severity, reason, &message).await;
-        }
+        self.record(notes).await;
     }
 
     /// Begins to remove a node. It says so before anything is done to it, so that whoever finds it
     /// afterwards knows whose cordon it has.
     async fn remove(&mut self, node: String, view: &View) -> Result<(), SupplyError> {
         say_being_removed(&self.client, &node).await?;
-        let message = "marked the node as toBeDeleted/unschedulable";
-        if let Some(object) = view.node(node.as_str()) {
-            let about = Object::Node(Arc::clone(object));
-            self.say(&about, Severity::Normal, event::SCALE_DOWN, message).await;
-        }
+        self.record(view.node(node.as_str()).map(scale_down_note)).await;
         let (supply, name) = (Arc::clone(&self.supply), node.clone());
         self.removal.spawn(async move { supply.remove(&name).await });
         self.removing = Some(node);
@@ -206,36 +185,20 @@ impl<S: NodeSupply> Scaler<S> {
 
     /// Says what is news.
     async fn tell(&mut self, view: &View, outlook: &Outlook) {
-        let mut told = BTreeMap::new();
-        for (pod, why) in &outlook.not_helped {
-            let about = Object::Pod(Arc::clone(pod));
-            if self.told.get(about.uid()) != Some(why) {
-                let message = format!("pod didn't trigger scale-up: {why}");
-                self.say(&about, Severity::Normal, event::NOT_TRIGGER_SCALE_UP, &message).await;
-            }
-            told.insert(about.uid().to_owned(), why.clone());
-        }
-        self.told = told;
-        for (name, standing) in &outlook.nodes {
-            // it says so, and how it stands changes with every pod that leaves it
-            if self.removing.as_ref() == Some(name) {
-                continue;
-            }
-            let Some(node) = view.node(name) else { continue };
-            let (shown, text) = (shown(node), standing.to_string());
-            if shown != Some(text.as_str()) {
-                let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): text }}});
-                if let Err(error) = change(&self.client, name, &patch).await {
-                    tracing::debug!(node = name, %error, "say how the node stands");
-                }
+        let notes = self.notes.not_helped(outlook);
+        self.record(notes).await;
+        for (node, patch) in standings_to_show(view, outlook, self.removing.as_deref()) {
+            if let Err(error) = change(&self.client, &node, &patch).await {
+                tracing::debug!(node, %error, "say how the node stands");
             }
         }
     }
 
-    async fn say(&mut self, about: &Object, severity: Severity, reason: &'static str, text: &str) {
-        let note = Note::new(about, severity, reason, text, NAME);
-        if let Some(event) = self.recorder.record(note, (self.clock)()) {
-            Writer::new(self.client.clone()).record(event).await;
+    async fn record(&mut self, notes: impl IntoIterator<Item = Note>) {
+        for note in notes {
+            if let Some(event) = self.recorder.record(note, (self.clock)()) {
+                Writer::new(self.client.clone()).record(event).await;
+            }
         }
     }
 
@@ -283,8 +246,7 @@ impl<S: NodeSupply> Scaler<S> {
 /// # Errors
 /// When the API refuses it, or cannot be asked.
 pub async fn say_being_removed(client: &Client, node: &str) -> kube::Result<()> {
-    let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): BEING_REMOVED }}});
-    change(client, node, &patch).await.map(drop)
+    change(client, node, &being_removed_patch()).await.map(drop)
 }
 
 /// No [`Scaler`] runs any more: what one of before said of the Nodes goes, and one that it was
@@ -299,7 +261,7 @@ pub async fn no_longer_scaled(client: &Client) -> kube::Result<()> {
             None => {}
             Some(BEING_REMOVED) => drop(give_back(client, &node.name_any()).await?),
             Some(_) => {
-                let patch = json!({"metadata": {"annotations": { (SCALE_DOWN): null }}});
+                let patch = no_longer_scaled_patch();
                 unless_gone(change(client, &node.name_any(), &patch).await)?;
             }
         }
@@ -309,11 +271,7 @@ pub async fn no_longer_scaled(client: &Client) -> kube::Result<()> {
 
 /// A node whose removal was broken off takes pods again. Answers it, unless it is gone.
 async fn give_back(client: &Client, node: &str) -> kube::Result<Option<Node>> {
-    let patch = json!({
-        "spec": {"unschedulable": null},
-        "metadata": {"annotations": { (SCALE_DOWN): null }},
-    });
-    let changed = unless_gone(change(client, node, &patch).await)?;
+    let changed = unless_gone(change(client, node, &give_back_patch()).await)?;
     if changed.is_some() {
         tracing::info!(node, "the node's removal was broken off: it takes pods again");
     }

@@ -209,13 +209,13 @@ fn is_to_stay(pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use rekindle_controllers::Kind;
-    use rekindle_operator::object_of;
+    use rekindle_reconcile::wire::object_from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn object(kind: Kind, value: Value) -> Object {
-        object_of(kind, value).expect("it is one")
+        object_from_value(kind, value).expect("it is one")
     }
 
     fn deployment(replicas: u64) -> Object {

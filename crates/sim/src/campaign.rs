@@ -6,8 +6,8 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rekindle_operator::NodeSettings;
 use rekindle_pod::Config;
+use rekindle_reconcile::NodeSettings;
 use rekindle_types::TickDuration;
 use serde_json::Value;
 

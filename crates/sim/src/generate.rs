@@ -9,7 +9,7 @@ mod workloads;
 
 use std::collections::BTreeSet;
 
-use rekindle_operator::NodeSettings;
+use rekindle_reconcile::NodeSettings;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::Value;
 

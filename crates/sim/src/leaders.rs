@@ -7,12 +7,12 @@
 
 use std::collections::VecDeque;
 
-use futures::FutureExt;
 use http::Method;
 use rekindle_controllers::leader_election::{Ask, Candidacy, Candidate, Timing, Unanswered};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Step};
 use rekindle_ladder::Limits;
-use rekindle_operator::{InTerm, Planner, Seen, Task, Work, Writer, kinds, object_from_json};
+use rekindle_reconcile::wire::object_from_json;
+use rekindle_reconcile::{Planner, Seen, Task, Work, kinds};
 use rekindle_store::{Event as Stored, Watch};
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{Term, Tick, TickDuration};
@@ -299,7 +299,7 @@ impl Leaders {
                 let is_unsaid = self.faults == Faults::Happen && self.entropy.below(20) == 0;
                 let outcome = match is_cut {
                     true => None,
-                    false => Writer::new(self.server.clone()).carry_out(&write).now_or_never(),
+                    false => Some(self.server.carry_out(&write, None)),
                 };
                 let outcome = outcome.filter(|_| !is_unsaid).unwrap_or_else(unknown);
                 operator.candidate.has_written(&outcome, now);
@@ -373,14 +373,12 @@ impl Leaders {
 
     /// A write at the API, and what it tells about terms.
     fn write(&mut self, term: &Term, step: &Step) -> Outcome {
-        let writer = Writer::new(self.server.clone());
-        let writer = match self.fencing {
-            Fencing::On => writer.in_term(InTerm::new(term.clone(), || true)),
-            Fencing::Off => writer,
+        let named = match self.fencing {
+            Fencing::On => Some(term),
+            Fencing::Off => None,
         };
         let before = self.server.figures().writes;
-        let outcome = writer.carry_out(&step.write).now_or_never();
-        let outcome = outcome.expect("the server answers at once");
+        let outcome = self.server.carry_out(&step.write, named);
         let was_done = self.server.figures().writes > before;
         let number = term.transitions;
         match self.newest_term {

@@ -29,8 +29,8 @@ use http::Method;
 use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_ladder::Limits;
-use rekindle_operator::{NodeSettings, Planner, Seen, kinds};
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
+use rekindle_reconcile::{NodeSettings, Planner, Seen, kinds};
 use rekindle_store::Watch;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
@@ -499,12 +499,13 @@ impl World {
 
 /// The path of an object that the API holds.
 pub(crate) fn path(id: &ObjectId, subresource: &str) -> String {
-    rekindle_operator::path(id, subresource).expect("the API takes nothing without a name")
+    rekindle_reconcile::wire::path(id, subresource).expect("the API takes nothing without a name")
 }
 
 /// Where objects of the kind of one that the API holds, or may hold, are created.
 pub(crate) fn collection(id: &ObjectId) -> String {
-    rekindle_operator::collection(id).expect("what has a namespace is of a kind that has one")
+    rekindle_reconcile::wire::collection(id)
+        .expect("what has a namespace is of a kind that has one")
 }
 
 fn id_of_pod(pod: &impl AnyPod) -> ObjectId {

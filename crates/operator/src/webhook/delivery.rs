@@ -12,14 +12,14 @@ use hyper_util::rt::TokioExecutor;
 use kube::api::{Api, Patch, PatchParams};
 use kube::client::ConfigExt;
 use kube::{Client, Config};
+use rekindle_reconcile::{
+    DeliveryResult, DeliveryStep, ExhaustionNotice, LedgerRef, NoticeDelivery,
+};
 use rekindle_types::causes;
 use rekindle_types::v1alpha1::RestartLedger;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
-
-use super::notice::Notice;
-use super::outbox::{Errand, LedgerRef, Step, Told};
 
 /// From the first byte to the head of the answer; the rest of the answer is not read.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -104,24 +104,28 @@ impl Webhook {
         Ok(Self { url, http })
     }
 
-    /// Does what is left to do of an errand.
-    pub(super) async fn carry_out(&self, client: &Client, errand: &Errand) -> Told {
-        match errand.step {
-            Step::Post => {
-                if let Err(error) = self.post(&errand.notice).await {
+    /// Does what is left to do of a delivery.
+    pub(super) async fn carry_out(
+        &self,
+        client: &Client,
+        delivery: &NoticeDelivery,
+    ) -> DeliveryResult {
+        match delivery.step {
+            DeliveryStep::Post => {
+                if let Err(error) = self.post(&delivery.notice).await {
                     // a token may stand in the path
                     let host = self.url.host().unwrap_or_default();
-                    let pod = format!("{}/{}", errand.notice.namespace, errand.notice.pod);
+                    let pod = format!("{}/{}", delivery.notice.namespace, delivery.notice.pod);
                     tracing::warn!(host, pod, %error, "failed to deliver the notice of an exhausted ladder; trying again later");
-                    return Told::Again(Step::Post);
+                    return DeliveryResult::Again(DeliveryStep::Post);
                 }
             }
-            Step::Note => {}
+            DeliveryStep::Note => {}
         }
-        note(client, &errand.ledger, &errand.notice).await
+        note(client, &delivery.ledger, &delivery.notice).await
     }
 
-    async fn post(&self, notice: &Notice) -> Result<(), DeliveryError> {
+    async fn post(&self, notice: &ExhaustionNotice) -> Result<(), DeliveryError> {
         let body = serde_json::to_vec(notice).expect("a notice has text keys only");
         let request = Request::builder()
             .method(Method::POST)
@@ -167,19 +171,21 @@ fn read(url: &str) -> Result<Uri, WebhookError> {
 }
 
 /// Writes into the ledger that its exhaustion was told.
-async fn note(client: &Client, ledger: &LedgerRef, notice: &Notice) -> Told {
+async fn note(client: &Client, ledger: &LedgerRef, notice: &ExhaustionNotice) -> DeliveryResult {
     let patch = json!({
         "metadata": {"uid": ledger.uid},
         "status": {"exhaustionToldAt": notice.at},
     });
     let ledgers: Api<RestartLedger> = Api::namespaced(client.clone(), &ledger.namespace);
     match ledgers.patch_status(&ledger.name, &PatchParams::default(), &Patch::Merge(patch)).await {
-        Ok(_) => Told::Done,
+        Ok(_) => DeliveryResult::Done,
         // it is gone, or another one of its name: nobody will be told of it again
-        Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => Told::Done,
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => {
+            DeliveryResult::Done
+        }
         Err(error) => {
             tracing::warn!(ledger = ledger.name, %error, "failed to record that a notice was delivered");
-            Told::Again(Step::Note)
+            DeliveryResult::Again(DeliveryStep::Note)
         }
     }
 }

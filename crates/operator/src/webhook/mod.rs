@@ -11,8 +11,6 @@
 //! receiver knows it (docs/how-to/report-an-exhausted-ladder.md).
 
 mod delivery;
-mod notice;
-mod outbox;
 
 pub use delivery::{Webhook, WebhookError};
 
@@ -20,11 +18,11 @@ use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use rekindle_reconcile::{DeliveryResult, NoticeDelivery, NoticeOutbox};
 use rekindle_types::v1alpha1::RestartLedger;
 use tokio::task::JoinSet;
 
 use crate::Clock;
-use outbox::{Errand, Outbox, Told};
 
 /// Notices that are under way at the same time: a receiver that hangs must not hold up all others,
 /// nor be flooded.
@@ -38,7 +36,8 @@ pub async fn notify(
     webhook: Webhook,
     stop: impl Future<Output = ()>,
 ) {
-    let messenger = Messenger { client, clock, webhook: webhook.into(), outbox: Outbox::default() };
+    let messenger =
+        Messenger { client, clock, webhook: webhook.into(), outbox: NoticeOutbox::default() };
     tokio::select! {
         () = messenger.run() => {}
         () = stop => {}
@@ -49,7 +48,7 @@ struct Messenger {
     client: Client,
     clock: Clock,
     webhook: std::sync::Arc<Webhook>,
-    outbox: Outbox,
+    outbox: NoticeOutbox,
 }
 
 impl Messenger {
@@ -58,7 +57,7 @@ impl Messenger {
         let ledgers = Api::<RestartLedger>::all(self.client.clone());
         let events = watcher(ledgers, watcher::Config::default()).default_backoff();
         let mut events = std::pin::pin!(events);
-        let mut under_way: JoinSet<(Errand, Told)> = JoinSet::new();
+        let mut under_way: JoinSet<(NoticeDelivery, DeliveryResult)> = JoinSet::new();
         loop {
             let now = (self.clock)();
             let due = self.outbox.next_due().filter(|_| under_way.len() < UNDER_WAY_MAX);
@@ -75,7 +74,7 @@ impl Messenger {
                     Some(Err(error)) => tracing::warn!(%error, "failed to watch ledgers for the webhook"),
                 },
                 Some(done) = under_way.join_next() => match done {
-                    Ok((errand, told)) => self.outbox.settle(&errand, told, (self.clock)()),
+                    Ok((delivery, told)) => self.outbox.settle(&delivery, told, (self.clock)()),
                     // a send does not panic; if it does, its notice is found again by the next
                     // start
                     Err(error) => tracing::error!(%error, "failed to send a notice: the task panicked"),
@@ -83,11 +82,11 @@ impl Messenger {
                 () = wait => {}
             }
             let room = UNDER_WAY_MAX - under_way.len();
-            for errand in self.outbox.take_due((self.clock)(), room) {
+            for delivery in self.outbox.take_due((self.clock)(), room) {
                 let (client, webhook) = (self.client.clone(), std::sync::Arc::clone(&self.webhook));
                 under_way.spawn(async move {
-                    let told = webhook.carry_out(&client, &errand).await;
-                    (errand, told)
+                    let told = webhook.carry_out(&client, &delivery).await;
+                    (delivery, told)
                 });
             }
         }

@@ -1,7 +1,7 @@
 //! What becomes of nodes: they are silent for so long that their pods have to go, and users cordon,
 //! drain and delete them, and vouch that they are down. Which pods bear that for how long.
 
-use rekindle_operator::NodeSettings;
+use rekindle_reconcile::NodeSettings;
 use rekindle_types::{TickDuration, taints};
 use serde_json::{Value, json};
 

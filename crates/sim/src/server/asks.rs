@@ -5,11 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use rekindle_api::auth::Identity;
 use rekindle_api::{Answer, Outcome, Request};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went};
-use rekindle_operator::{Status, Transport, stored_from_json};
-use serde_json::{Value, json};
+use rekindle_controllers::events::EventWrite;
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went, Write};
+use rekindle_reconcile::wire::{
+    event_requests, outcome_of_refusal, outcome_of_success, request_for, stored_kind,
+};
+use rekindle_types::Term;
+use serde_json::json;
 
 use super::deletions::{deletes_many, list_of_before};
 use super::{Answered, Inner, Power, Server, below_version};
@@ -176,38 +181,32 @@ impl Inner {
     }
 }
 
-impl Transport for Server {
-    async fn send(&self, request: http::Request<Vec<u8>>) -> rekindle_operator::Answer {
-        let is_event = is_of_events(request.uri().path());
+impl Server {
+    /// Carries a controller's write out, in the term of a leader if it has one.
+    pub(crate) fn carry_out(&self, write: &Write, term: Option<&Term>) -> Went {
+        let request = match request_for(write, term) {
+            Ok(request) => request,
+            Err(error) => return error.outcome(),
+        };
         let (code, body) = self.carry(request);
-        if code < 300 {
-            // nobody reads an event that was written, and they are most of what is
-            let object = match is_event {
-                true => Ok(Value::Null),
-                false => serde_json::from_slice(&body),
-            };
-            return match object {
-                Ok(object) => rekindle_operator::Answer::Object(object),
-                Err(error) => rekindle_operator::Answer::Unknown(format!("answer {code}: {error}")),
+        if code >= 300 {
+            return match serde_json::from_slice::<Status>(&body) {
+                Ok(status) => outcome_of_refusal(write, status),
+                Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
             };
         }
-        match serde_json::from_slice::<Status>(&body) {
-            Ok(status) => rekindle_operator::Answer::Refused(Box::new(status)),
-            Err(error) => rekindle_operator::Answer::Unknown(format!("answer {code}: {error}")),
+        match stored_kind(write).and_then(|kind| self.answered(kind, &body)) {
+            Some(object) => Went::Stored(object),
+            None => outcome_of_success(write, &body),
         }
     }
 
-    async fn store(&self, kind: Kind, request: http::Request<Vec<u8>>) -> Went {
-        let (code, body) = self.carry(request);
-        if code < 300 {
-            return match self.answered(kind, &body) {
-                Some(object) => Went::Stored(object),
-                None => stored_from_json(kind, &body),
-            };
-        }
-        match serde_json::from_slice::<Status>(&body) {
-            Ok(status) => rekindle_operator::refused(status),
-            Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
+    /// Writes an event; one that cannot be written is lost.
+    pub(crate) fn record(&self, event: &EventWrite) {
+        for request in event_requests(event, None).into_iter().flatten() {
+            if self.carry(request).0 != 404 {
+                return;
+            }
         }
     }
 }

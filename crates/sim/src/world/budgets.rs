@@ -10,7 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_api::validation::selector;
 use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
 use rekindle_ladder::{Occupancy, Policy};
-use rekindle_operator::Work;
+use rekindle_reconcile::Work;
 use rekindle_store::Revision;
 use rekindle_types::pods::is_ready;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger, Rung};

@@ -71,7 +71,7 @@ impl World {
         let (code, answer) = match self.server.holds(&id) {
             true => self.call_by_hand(&id, Method::PATCH, &path(&id, ""), object),
             false => {
-                let path = rekindle_operator::collection(&id)
+                let path = rekindle_reconcile::wire::collection(&id)
                     .map_err(|no_path| refused(no_path.to_string()))?;
                 self.call_by_hand(&id, Method::POST, &path, object)
             }
@@ -122,7 +122,7 @@ impl World {
         match change {
             Change::Apply(object) => self.apply(&object),
             Change::Patch(id, patch) => {
-                if let Ok(path) = rekindle_operator::path(&id, "") {
+                if let Ok(path) = rekindle_reconcile::wire::path(&id, "") {
                     self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
                 }
                 Ok(())
@@ -174,7 +174,7 @@ impl World {
 
 /// The path of what a script names.
 fn named_path(id: &ObjectId, operation: &'static str) -> Result<String, SimError> {
-    rekindle_operator::path(id, "").map_err(|no_path| SimError::Refused {
+    rekindle_reconcile::wire::path(id, "").map_err(|no_path| SimError::Refused {
         operation,
         object: id.to_string(),
         message: no_path.to_string(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use rekindle_controllers::plan::{Delete, Grace};
 use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
-use rekindle_operator::Work;
+use rekindle_reconcile::Work;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration, taints};
 

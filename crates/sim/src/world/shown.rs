@@ -2,8 +2,8 @@
 //! count.
 
 use rekindle_controllers::{Kind, Object};
-use rekindle_operator::Seen;
 use rekindle_pod::Loss;
+use rekindle_reconcile::Seen;
 use rekindle_store::Event as Stored;
 use rekindle_types::held;
 use rekindle_types::v1alpha1::PodRestart;

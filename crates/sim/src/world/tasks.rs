@@ -1,15 +1,13 @@
 //! What the controllers ask for, and what becomes of it on its way.
 
-use futures::FutureExt;
 use rekindle_controllers::Refusal;
-use rekindle_operator::{Task, Work, Writer};
+use rekindle_reconcile::{Task, Work};
 
 use super::{Records, World, budgets, evictions};
 use crate::faults::WriteFate;
 
 impl World {
     pub(super) fn carry_out(&mut self, task: Task) {
-        let writer = Writer::new(self.server.clone());
         match task {
             Task::Write(work, step) => {
                 self.budgets.note_write(&work);
@@ -22,8 +20,7 @@ impl World {
                     WriteFate::Well | WriteFate::DoneUnsaid => {
                         let forced = self.forced(&work, &step.write);
                         let write = forced.as_ref().unwrap_or(&step.write);
-                        let sent = writer.carry_out(write).now_or_never();
-                        sent.expect("the server answers at once")
+                        self.server.carry_out(write, None)
                     }
                     WriteFate::Lost => unknown(),
                     WriteFate::Conflict => conflict(),
@@ -46,9 +43,7 @@ impl World {
                 }
             }
             Task::Record(event) => match self.records {
-                Records::Written => {
-                    writer.record(event).now_or_never().expect("the server answers at once");
-                }
+                Records::Written => self.server.record(&event),
                 Records::Counted => self.server.count_event(),
             },
         }

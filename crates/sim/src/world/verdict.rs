@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
 use rekindle_controllers::{Kind, NamespacedName, Object, avoidance, owners};
-use rekindle_operator::kinds;
+use rekindle_reconcile::kinds;
 use rekindle_types::pods::{AnyPod, is_finished, is_ready};
 use rekindle_types::v1alpha1::{ReplacementStep, Rung};
 use rekindle_types::{Tick, TickDuration, labels};

@@ -2,7 +2,7 @@
 
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
-use rekindle_operator::NodeSettings;
+use rekindle_reconcile::NodeSettings;
 use rekindle_sim::{Behaviour, Campaign, Change, Deed, Exits, Invalid, MendedBy, Rates};
 use rekindle_types::TickDuration;
 use serde_json::json;

@@ -77,8 +77,8 @@ async fn receiver(
     (address, served)
 }
 
-fn news() -> Notice {
-    super::super::notice::of(&RestartLedger::default(), Tick::from_secs(1))
+fn news() -> ExhaustionNotice {
+    ExhaustionNotice::new(&RestartLedger::default(), Tick::from_secs(1))
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 use rekindle_controllers::{Kind, Manifest, Object, Outcome, Step, Write};
-use rekindle_operator::{Limits, Planner, Seen, Task, TokenBucket, Work, kinds};
+use rekindle_reconcile::{Limits, Planner, Seen, Task, TokenBucket, Work, kinds};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;

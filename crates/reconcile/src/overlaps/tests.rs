@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ladder::status;
-use crate::writer::object_of;
+use crate::wire::object_from_value;
 
 const NOW: Tick = Tick::from_secs(1_795_262_400);
 
@@ -16,7 +16,7 @@ fn ladder(name: &str, second: u64, labels: Value) -> Object {
             "creationTimestamp": Tick::from_secs(second).to_time()},
         "spec": {"selector": {"matchLabels": labels}, "rungs": [{"rung": "Pod"}]},
     });
-    object_of(Kind::RestartLadder, ladder).unwrap()
+    object_from_value(Kind::RestartLadder, ladder).unwrap()
 }
 
 fn pod(name: &str, labels: Value) -> Object {
@@ -24,7 +24,7 @@ fn pod(name: &str, labels: Value) -> Object {
         "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "labels": labels},
         "spec": {"containers": [{"name": "app"}]},
     });
-    object_of(Kind::Pod, pod).unwrap()
+    object_from_value(Kind::Pod, pod).unwrap()
 }
 
 fn world(objects: impl IntoIterator<Item = Object>) -> View {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{self, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{Evict, Refusal};
 use rekindle_controllers::{Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Write};
-use rekindle_operator::{Limits, Planner, Seen, Task, TokenBucket, kinds};
+use rekindle_reconcile::{Limits, Planner, Seen, Task, TokenBucket, kinds};
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, PodRestartPhase, RestartLadder};
 use rekindle_types::{Tick, TickDuration};

@@ -34,21 +34,21 @@ fn ledger(exhausted: Option<&str>, told: Option<&str>) -> RestartLedger {
 const FIRST: Option<&str> = Some("2026-11-21T12:00:00Z");
 const SECOND: Option<&str> = Some("2026-11-21T12:30:00Z");
 
-fn one(due: Vec<Errand>) -> Errand {
+fn one(due: Vec<NoticeDelivery>) -> NoticeDelivery {
     assert_eq!(due.len(), 1, "{due:?}");
     due.into_iter().next().expect("one")
 }
 
 #[test]
 fn an_exhaustion_is_told_once_however_often_its_ledger_is_seen() {
-    let mut outbox = Outbox::default();
+    let mut outbox = NoticeOutbox::default();
     outbox.see(&ledger(FIRST, None), NOW);
     outbox.see(&ledger(FIRST, None), NOW);
-    let errand = one(outbox.take_due(NOW, 4));
-    assert_eq!(errand.step, Step::Post);
+    let delivery = one(outbox.take_due(NOW, 4));
+    assert_eq!(delivery.step, DeliveryStep::Post);
     outbox.see(&ledger(FIRST, None), NOW);
     assert!(outbox.take_due(after(999), 4).is_empty(), "it is under way");
-    outbox.settle(&errand, Told::Done, NOW);
+    outbox.settle(&delivery, DeliveryResult::Done, NOW);
     outbox.see(&ledger(FIRST, None), NOW); // the watch is behind
     assert!(outbox.take_due(after(999), 4).is_empty());
     outbox.see(&ledger(FIRST, FIRST), NOW);
@@ -57,24 +57,24 @@ fn an_exhaustion_is_told_once_however_often_its_ledger_is_seen() {
 
 #[test]
 fn what_was_told_before_a_restart_is_not_told_again_and_a_new_exhaustion_is() {
-    let mut outbox = Outbox::default();
+    let mut outbox = NoticeOutbox::default();
     outbox.see(&ledger(FIRST, FIRST), NOW);
     assert_eq!(outbox.next_due(), None);
     outbox.see(&ledger(SECOND, FIRST), NOW);
-    let errand = one(outbox.take_due(NOW, 4));
-    assert_eq!(errand.notice.at, Tick::from(&errand.notice.at).to_time());
-    assert!(errand.notice.id.starts_with("u-1-"));
+    let delivery = one(outbox.take_due(NOW, 4));
+    assert_eq!(delivery.notice.at, Tick::from(&delivery.notice.at).to_time());
+    assert!(delivery.notice.id.starts_with("u-1-"));
 }
 
 #[test]
 fn what_is_not_taken_is_tried_again_later_and_later_while_the_ladder_is_exhausted() {
-    let mut outbox = Outbox::default();
+    let mut outbox = NoticeOutbox::default();
     outbox.see(&ledger(FIRST, None), NOW);
     let mut now = NOW;
     let mut waits = Vec::new();
     for _ in 0..11 {
-        let errand = one(outbox.take_due(now, 4));
-        outbox.settle(&errand, Told::Again(Step::Post), now);
+        let delivery = one(outbox.take_due(now, 4));
+        outbox.settle(&delivery, DeliveryResult::Again(DeliveryStep::Post), now);
         let due = outbox.next_due().expect("it is tried again");
         waits.push(due.since(now).as_secs());
         now = due;
@@ -86,28 +86,28 @@ fn what_is_not_taken_is_tried_again_later_and_later_while_the_ladder_is_exhauste
 
 #[test]
 fn a_receiver_that_knows_is_not_told_again_when_the_ledger_could_not_be_written() {
-    let mut outbox = Outbox::default();
+    let mut outbox = NoticeOutbox::default();
     outbox.see(&ledger(FIRST, None), NOW);
-    let errand = one(outbox.take_due(NOW, 4));
-    outbox.settle(&errand, Told::Again(Step::Note), NOW);
-    assert_eq!(one(outbox.take_due(after(1), 4)).step, Step::Note);
+    let delivery = one(outbox.take_due(NOW, 4));
+    outbox.settle(&delivery, DeliveryResult::Again(DeliveryStep::Note), NOW);
+    assert_eq!(one(outbox.take_due(after(1), 4)).step, DeliveryStep::Note);
 }
 
 #[test]
 fn an_answer_to_an_earlier_exhaustion_says_nothing_about_the_next() {
-    let mut outbox = Outbox::default();
+    let mut outbox = NoticeOutbox::default();
     outbox.see(&ledger(FIRST, None), NOW);
     let first = one(outbox.take_due(NOW, 4));
     outbox.see(&ledger(SECOND, None), NOW);
     let second = one(outbox.take_due(NOW, 4));
-    outbox.settle(&first, Told::Done, NOW);
-    outbox.settle(&second, Told::Again(Step::Post), NOW);
+    outbox.settle(&first, DeliveryResult::Done, NOW);
+    outbox.settle(&second, DeliveryResult::Again(DeliveryStep::Post), NOW);
     assert_eq!(outbox.next_due(), Some(after(1)));
 }
 
 #[test]
 fn what_a_new_list_does_not_hold_is_forgotten_and_room_is_kept_to() {
-    let mut outbox = Outbox::default();
+    let mut outbox = NoticeOutbox::default();
     outbox.see(&ledger(FIRST, None), NOW);
     let mut other = ledger(FIRST, None);
     other.metadata.uid = Some("u-9".to_owned());
@@ -123,7 +123,7 @@ fn what_a_new_list_does_not_hold_is_forgotten_and_room_is_kept_to() {
 
 #[test]
 fn the_notice_has_its_documented_shape() {
-    let notice = notice::of(&ledger(FIRST, None), Tick::from_secs(1_795_608_000));
+    let notice = ExhaustionNotice::new(&ledger(FIRST, None), Tick::from_secs(1_795_608_000));
     let body = serde_json::to_value(&notice).expect("JSON");
     assert_eq!(
         body,

@@ -12,12 +12,12 @@ use rekindle_ladder::{Limits, Register};
 use rekindle_types::Tick;
 
 use crate::NodeSettings;
-use crate::feed::{Seen, kinds};
 use crate::figures::{Follower, LadderFigures, News};
 use crate::ledgers;
 use crate::queue::Queue;
 use crate::surroundings::Around;
 use crate::turns::{Leave, Turns};
+use crate::watched::{Seen, kinds};
 use crate::work::{Work, touched};
 
 /// Controllers and ladder at work.
@@ -276,7 +276,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::writer::object_of;
+    use crate::wire::object_from_value;
 
     const NOW: Tick = Tick::from_secs(1_800_000_000);
 
@@ -287,7 +287,7 @@ mod tests {
             "deletionTimestamp": "2026-11-21T11:00:00Z", "deletionGracePeriodSeconds": 1,
             "finalizers": finalizers,
         }});
-        object_of(Kind::Pod, pod).unwrap()
+        object_from_value(Kind::Pod, pod).unwrap()
     }
 
     /// The collector's next write, if there is one.

@@ -1,20 +1,12 @@
-use std::sync::{Arc, Mutex};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use rekindle_controllers::events::EventWrite;
+use rekindle_controllers::plan::{Evict, Part};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_types::Term;
+use serde_json::{Value, json};
 
 use super::*;
-
-/// Answers everything with a list, as a server does that is asked for an object without a name.
-#[derive(Clone, Default)]
-struct Lists {
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Transport for Lists {
-    async fn send(&self, request: Request<Vec<u8>>) -> Answer {
-        let asked = format!("{} {}", request.method(), request.uri());
-        self.asked.lock().unwrap().push(asked);
-        Answer::Object(json!({"kind": "PodList", "items": []}))
-    }
-}
 
 fn pod(name: &str) -> ObjectId {
     ObjectId::new(Kind::Pod, NamespacedName::new("shop", name))
@@ -50,29 +42,35 @@ fn a_kind_in_namespaces_has_no_path_without_one_and_no_other_kind_has_one_with_i
     }
 }
 
-#[tokio::test]
-async fn what_has_no_namespace_is_neither_looked_for_nor_deleted_everywhere() {
-    let lists = Lists::default();
-    let writer = Writer::new(lists.clone());
+/// The method and the path of a write's request.
+fn asked(write: &Write, term: Option<&Term>) -> String {
+    let request = request_for(write, term).unwrap();
+    format!("{} {}", request.method(), request.uri())
+}
+
+/// What becomes of a write of which no request can be made.
+fn unasked(write: &Write) -> Outcome {
+    request_for(write, None).expect_err("there is no request").outcome()
+}
+
+#[test]
+fn what_has_no_namespace_is_neither_looked_for_nor_deleted_everywhere() {
     let id = ObjectId::new(Kind::ConfigMap, NamespacedName::new("", "settings"));
     for write in [
         Write::CheckAbsent { id: id.clone(), uid: None },
         Write::CheckEmpty { of: id.clone() },
         Write::DeleteAll { of: id },
     ] {
-        let outcome = writer.carry_out(&write).await;
+        let outcome = unasked(&write);
         assert!(
             matches!(&outcome, Outcome::Refused { refusal: Refusal::Other, message } if message.contains("no namespace")),
             "{write:?}: {outcome:?}"
         );
     }
-    assert_eq!(*lists.asked.lock().unwrap(), Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn what_has_no_name_is_not_asked_for() {
-    let lists = Lists::default();
-    let writer = Writer::new(lists.clone());
+#[test]
+fn what_has_no_name_is_not_asked_for() {
     let patch = json!({"metadata": {}});
     for write in [
         Write::CheckAbsent { id: pod(""), uid: None },
@@ -81,21 +79,21 @@ async fn what_has_no_name_is_not_asked_for() {
         Write::Patch { id: pod(""), part: Part::Status, patch },
         Write::Update(Object::from(Pod::default())),
     ] {
-        let outcome = writer.carry_out(&write).await;
+        let outcome = unasked(&write);
         assert!(
             matches!(&outcome, Outcome::Refused { refusal: Refusal::Other, message } if message.contains("no name")),
             "{write:?}: {outcome:?}"
         );
     }
-    assert_eq!(*lists.asked.lock().unwrap(), Vec::<String>::new());
     let named = Write::CheckAbsent { id: pod("web-0"), uid: None };
-    writer.carry_out(&named).await;
-    assert_eq!(*lists.asked.lock().unwrap(), ["GET /api/v1/namespaces/shop/pods/web-0"]);
+    assert_eq!(asked(&named, None), "GET /api/v1/namespaces/shop/pods/web-0");
 }
 
 #[test]
 fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
     let needs = "The disruption budget web needs 2 healthy pods and has 2 currently";
+    let evict = Evict { pod: pod("web-0"), uid: "u".to_owned(), grace_seconds: None };
+    let eviction = Write::Evict(evict);
     let blocks = "disruption budget \"web\" lets no pod be evicted";
     for (message, causes, told, refusal) in [
         // as upstream's API answers, which names the budget in the cause alone
@@ -128,7 +126,44 @@ fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
             .collect();
         let status = json!({"status": "Failure", "message": message, "reason": "TooManyRequests", "code": 429,
             "details": {"causes": causes}});
-        let outcome = refused(serde_json::from_value(status).unwrap());
+        let status: Status = serde_json::from_value(status).unwrap();
+        let outcome = outcome_of_refusal(&eviction, status);
         assert_eq!(outcome, Outcome::Refused { refusal, message: told });
     }
+}
+
+#[test]
+fn a_request_that_changes_something_names_the_term_of_its_leader() {
+    let term: Term = "ns/lease/uid/2".parse().unwrap();
+    let patch = json!({"metadata": {}});
+    let change = Write::Patch { id: pod("web-0"), part: Part::Whole, patch };
+    let look = Write::CheckEmpty { of: pod("") };
+    let path = "/api/v1/namespaces/shop/pods";
+    assert_eq!(
+        asked(&change, Some(&term)),
+        format!("PATCH {path}/web-0?leaderTerm=ns/lease/uid/2")
+    );
+    assert_eq!(asked(&change, None), format!("PATCH {path}/web-0"));
+    assert_eq!(asked(&look, Some(&term)), format!("GET {path}?limit=1"));
+    let mut named = Pod::default();
+    named.metadata.namespace = Some("shop".to_owned());
+    let trial = Write::TryCreate(named.into());
+    let asked = asked(&trial, Some(&term));
+    assert_eq!(asked, format!("POST {path}?dryRun=All&leaderTerm=ns/lease/uid/2"));
+}
+
+#[test]
+fn a_repeated_event_that_the_api_has_dropped_is_created_again() {
+    let mut event = Event::default();
+    event.metadata.name = Some("web-0.17".to_owned());
+    event.metadata.namespace = Some("shop".to_owned());
+    let asked = |write: &EventWrite| -> Vec<String> {
+        let requests = event_requests(write, None).unwrap();
+        requests.iter().map(|request| format!("{} {}", request.method(), request.uri())).collect()
+    };
+    let events = "/api/v1/namespaces/shop/events";
+    let create = asked(&EventWrite::Create(event.clone().into()));
+    assert_eq!(create, [format!("POST {events}")]);
+    let repeat = asked(&EventWrite::Repeat(event.into()));
+    assert_eq!(repeat, [format!("PATCH {events}/web-0.17"), format!("POST {events}")]);
 }

@@ -131,7 +131,7 @@ fn controller(kind: &str, spec: Value, status: Value) -> Object {
         "spec": spec, "status": status,
     });
     let kind = Kind::ALL.into_iter().find(|of| of.info().kind == kind).unwrap();
-    crate::writer::object_of(kind, object).unwrap()
+    crate::wire::object_from_value(kind, object).unwrap()
 }
 
 fn template() -> Value {
@@ -148,7 +148,7 @@ fn pod(name: &str, created: Tick) -> Object {
         },
         "spec": {"nodeName": "n", "containers": [{"name": "app"}]}, "status": {"phase": "Running"},
     });
-    crate::writer::object_of(Kind::Pod, pod).unwrap()
+    crate::wire::object_from_value(Kind::Pod, pod).unwrap()
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn the_daemon_of_a_node_that_is_gone_or_unfit_does_not_come_again() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template(), "updateStrategy": {}});
     let node = |taints: Value| {
         let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"taints": taints}});
-        crate::writer::object_of(Kind::Node, node).unwrap()
+        crate::wire::object_from_value(Kind::Node, node).unwrap()
     };
     for (node, is_gone) in [
         (Some(node(json!([]))), false),

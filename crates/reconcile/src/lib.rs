@@ -1,0 +1,45 @@
+//! Controllers and restart ladder at work, without a client: what watches show comes in, writes come
+//! out, and their answers come back.
+//!
+//! ```text
+//!   Seen ───► Planner::see ────► View ─► queue ─► Planner::begin_due ─► Planner::poll_task ───► Task
+//!                                 ▲                                                              │
+//!                                 └───── Planner::settle ◄── Outcome ◄── wire ◄── (driver) ◄─────┘
+//! ```
+//!
+//! - [`Planner`] owns the view, the work queue and the plans under way.
+//! - [`Work`] is a unit of it: a controller at an object, or the ladder at a pod.
+//! - [`wire`] turns a write into a request to the API, and the answer into an outcome.
+//!
+//! The crate does no IO and keeps no time. Its drivers are the operator, which has a client and a
+//! clock, and the simulator.
+#![forbid(unsafe_code)]
+
+mod exhaustion;
+mod figures;
+mod ladder;
+mod ledgers;
+mod orphans;
+mod overlaps;
+mod peers;
+mod planner;
+mod policies;
+mod queue;
+mod resumption;
+mod revisions;
+pub mod scaling;
+mod surroundings;
+mod turns;
+mod watched;
+pub mod wire;
+mod work;
+
+pub use exhaustion::{
+    DeliveryResult, DeliveryStep, ExhaustionNotice, LedgerRef, NoticeDelivery, NoticeOutbox,
+};
+pub use figures::LadderFigures;
+pub use planner::{Planner, Task};
+pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
+pub use rekindle_ladder::{Limits, TokenBucket};
+pub use watched::{Seen, kinds};
+pub use work::Work;

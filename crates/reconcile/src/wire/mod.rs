@@ -1,0 +1,23 @@
+//! How a decision meets the API, without a client: a write becomes a request, and the answer becomes
+//! an outcome.
+//!
+//! ```text
+//!   Write ─► request_for ─► Request ──(driver sends)──► text of success ─► outcome_of_success ─► Outcome
+//!                                                  └──► Status ──────────► outcome_of_refusal ─┘
+//! ```
+//! A driver that gets no answer gives [`Outcome::Unknown`](rekindle_controllers::Outcome::Unknown).
+
+mod answers;
+mod objects;
+mod paths;
+mod requests;
+
+pub use answers::{
+    budget_refusal, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, stored_kind,
+};
+pub use objects::{object_from_json, object_from_value};
+pub use paths::{NoPath, collection, path};
+pub use requests::{RequestError, event_requests, request_for};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The request of each write, and those of an event.
+
+use http::{Method, Request};
+use k8s_openapi::api::core::v1::Namespace;
+use rekindle_controllers::events::EventWrite;
+use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
+use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_types::Term;
+use rekindle_types::term::LEADER_TERM;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::objects::{New, Sent};
+use super::paths::{NoPath, collection, path};
+
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// A write of which no request can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// Its object has no place in the API.
+    #[error(transparent)]
+    NoPath(#[from] NoPath),
+    /// Its object has no text.
+    #[error("encode a request")]
+    Encode(#[from] serde_json::Error),
+    /// Its parts make no request.
+    #[error("build a request")]
+    Build(#[from] http::Error),
+}
+
+impl RequestError {
+    /// What has become of the write.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::NoPath(no_path) => {
+                Outcome::Refused { refusal: Refusal::Other, message: no_path.to_string() }
+            }
+            Self::Encode(source) => Outcome::Unknown { message: format!("{self}: {source}") },
+            Self::Build(source) => Outcome::Unknown { message: format!("{self}: {source}") },
+        }
+    }
+}
+
+/// The request of a write. With a term each request that changes something names it, so that the
+/// API can refuse the writes of a leader that was deposed.
+///
+/// # Errors
+/// When the object has no place in the API, or no text.
+pub fn request_for(write: &Write, term: Option<&Term>) -> Result<Request<Vec<u8>>, RequestError> {
+    let sender = Sender { term };
+    match write {
+        Write::Create(manifest) => sender.post(&collection(&manifest.id())?, &New(manifest)),
+        Write::TryCreate(manifest) => {
+            let path = format!("{}?dryRun=All", collection(&manifest.id())?);
+            sender.post(&path, &New(manifest))
+        }
+        Write::Update(object) => sender.put(&path(&object.id(), "")?, object),
+        Write::UpdateStatus(object) => sender.put(&path(&object.id(), "/status")?, object),
+        Write::Patch { id, part, patch } => {
+            let subresource = match part {
+                Part::Whole => "",
+                Part::Status => "/status",
+            };
+            sender.patch(&path(id, subresource)?, patch)
+        }
+        Write::Delete(delete) => sender.delete(&path(&delete.id, "")?, &delete_options(delete)),
+        Write::DeleteAll { of } => {
+            sender.delete(&collection(of)?, &json!({"propagationPolicy": "Background"}))
+        }
+        Write::Bind { pod, uid, node } => {
+            sender.post(&path(pod, "/binding")?, &binding(pod, uid, node))
+        }
+        Write::Nominate { pod, uid, node } => {
+            let patch = json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
+            sender.patch(&path(pod, "/status")?, &patch)
+        }
+        Write::Evict(evict) => sender.post(&path(&evict.pod, "/eviction")?, &eviction(evict)),
+        Write::Finalize(namespace) => finalize(sender, namespace),
+        Write::CheckAbsent { id, uid: _ } => get(&path(id, "")?),
+        Write::CheckEmpty { of } => get(&format!("{}?limit=1", collection(of)?)),
+    }
+}
+
+/// The requests of an event, in their order: each is for an answer of 404 to the one before. A
+/// repeat changes an event that the API may have dropped, and is then created.
+///
+/// # Errors
+/// When the event has no place in the API, or no text.
+pub fn event_requests(
+    write: &EventWrite,
+    term: Option<&Term>,
+) -> Result<Vec<Request<Vec<u8>>>, RequestError> {
+    let sender = Sender { term };
+    let (EventWrite::Create(event) | EventWrite::Repeat(event)) = write;
+    let id = ObjectId::new(Kind::Event, NamespacedName::of(&event.metadata));
+    let create = sender.post(&collection(&id)?, &**event)?;
+    match write {
+        EventWrite::Create(_) => Ok(vec![create]),
+        EventWrite::Repeat(event) => {
+            let repeat = json!({
+                "count": event.count,
+                "lastTimestamp": event.last_timestamp,
+                "message": event.message,
+            });
+            Ok(vec![sender.patch(&path(&id, "")?, &repeat)?, create])
+        }
+    }
+}
+
+fn delete_options(delete: &Delete) -> Value {
+    let mut options = json!({"preconditions": {"uid": delete.uid}});
+    let policy = match delete.propagation {
+        Propagation::Default => None,
+        Propagation::Background => Some("Background"),
+        Propagation::Foreground => Some("Foreground"),
+        Propagation::Orphan => Some("Orphan"),
+    };
+    if let Some(policy) = policy {
+        options["propagationPolicy"] = policy.into();
+    }
+    match delete.grace {
+        Grace::Own => {}
+        Grace::Now => options["gracePeriodSeconds"] = 0.into(),
+    }
+    options
+}
+
+fn binding(pod: &ObjectId, uid: &str, node: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.name.name, "namespace": pod.name.namespace, "uid": uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    })
+}
+
+fn eviction(evict: &Evict) -> Value {
+    let mut options = json!({"preconditions": {"uid": evict.uid}});
+    if let Some(seconds) = evict.grace_seconds {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": evict.pod.name.name, "namespace": evict.pod.name.namespace},
+        "deleteOptions": options,
+    })
+}
+
+fn finalize(sender: Sender<'_>, namespace: &Namespace) -> Result<Request<Vec<u8>>, RequestError> {
+    let object = Object::from(namespace.clone());
+    sender.put(&path(&object.id(), "/finalize")?, &object)
+}
+
+fn get(path: &str) -> Result<Request<Vec<u8>>, RequestError> {
+    Ok(Request::get(path).body(Vec::new())?)
+}
+
+/// Makes requests that change something, in the term of the leader that sends them.
+#[derive(Clone, Copy)]
+struct Sender<'a> {
+    term: Option<&'a Term>,
+}
+
+impl Sender<'_> {
+    fn post(self, path: &str, body: &impl Serialize) -> Result<Request<Vec<u8>>, RequestError> {
+        self.request(Method::POST, path, JSON, body)
+    }
+
+    fn put(self, path: &str, object: &Object) -> Result<Request<Vec<u8>>, RequestError> {
+        self.request(Method::PUT, path, JSON, &Sent(object))
+    }
+
+    fn patch(self, path: &str, patch: &Value) -> Result<Request<Vec<u8>>, RequestError> {
+        self.request(Method::PATCH, path, MERGE_PATCH, patch)
+    }
+
+    fn delete(self, path: &str, options: &Value) -> Result<Request<Vec<u8>>, RequestError> {
+        self.request(Method::DELETE, path, JSON, options)
+    }
+
+    fn request(
+        self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &impl Serialize,
+    ) -> Result<Request<Vec<u8>>, RequestError> {
+        let request = Request::builder().method(method).header("content-type", content_type);
+        let request = match self.term {
+            None => request.uri(path),
+            Some(term) => request.uri(with_term(path, term)),
+        };
+        Ok(request.body(serde_json::to_vec(body)?)?)
+    }
+}
+
+/// The path with the term named in it.
+fn with_term(path: &str, term: &Term) -> String {
+    let joint = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{joint}{LEADER_TERM}={term}")
+}
