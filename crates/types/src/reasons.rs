@@ -143,9 +143,4 @@ pub mod waiting {
         /// The runtime prepared it, and could not run it.
         RUN_CONTAINER_ERROR = "RunContainerError";
     }
-
-    /// Those of a container on its way: nothing but time, or what its ends say, keeps it from
-    /// starting.
-    pub const ON_THE_WAY: [&str; 4] =
-        [CONTAINER_CREATING, POD_INITIALIZING, RESTARTING_ALL_CONTAINERS, CRASH_LOOP_BACK_OFF];
 }
