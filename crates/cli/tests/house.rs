@@ -21,8 +21,9 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("demo", &[]),
     ("manifest", &[]),
     ("pod", &["types"]),
-    ("ladder", &["types"]),
-    ("why", &["types"]),
+    ("diagnosis", &["types"]),
+    ("ladder", &["types", "diagnosis"]),
+    ("why", &["types", "diagnosis"]),
     ("controllers", &["types"]),
     ("net", &["types"]),
     ("api", &["types", "store"]),
@@ -35,8 +36,19 @@ const ARROWS: [(&str, &[&str]); 16] = [
 ];
 
 /// The crates without IO, clock, randomness and threads. They may use each other.
-const PURE: [&str; 9] =
-    ["types", "store", "pod", "ladder", "controllers", "reconcile", "manifest", "why", "api"];
+const PURE: [&str; 11] = [
+    "types",
+    "store",
+    "pod",
+    "pod-driver",
+    "diagnosis",
+    "ladder",
+    "controllers",
+    "reconcile",
+    "manifest",
+    "why",
+    "api",
+];
 
 /// All that a pure crate may use beside those: types, formats and macros. What is not here needs a
 /// look whether it does IO before it is added.

@@ -1,5 +1,6 @@
 //! Answers to failures: left to the container, climbed, held back, given up.
 
+use rekindle_diagnosis::Prognosis;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
 use rekindle_types::{Tick, TickDuration};
@@ -10,7 +11,6 @@ use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
 use crate::decide::{Decider, Stuck};
 use crate::draft::{EXHAUSTED, Holds, RECOVERED};
-use crate::evidence::{StuckCause, Verdict};
 use crate::explanation::Explanation;
 use crate::failures::{Excuse, Failure, Part, Started};
 use crate::ledger_reading::cut;
@@ -72,25 +72,25 @@ impl<'a> Decider<'a> {
             self.draft.decide(LedgerPhase::Exhausted, None, &why);
             return;
         }
-        match (curable(failures), first.diagnosis.verdict) {
+        match (curable(failures), first.diagnosis.why_futile()) {
             (Some(curable), _) => {
                 self.note_in_vain();
                 let story = story(curable.worst, curable.count);
                 self.climb(&story, curable.from, curable.count);
             }
-            (None, Verdict::Futile { .. }) if self.rolls_back_from(first) => {
+            (None, Some(_)) if self.rolls_back_from(first) => {
                 if let (Some(step), Some(target)) = (self.rollback_step(), self.situation.rollback)
                 {
                     self.restart_or_hold(step, story(first, all).futile_rollback(target));
                 }
             }
-            (None, Verdict::Futile { because }) => {
-                let why = story(first, all).futile(because);
+            (None, Some(because)) => {
+                let why = story(first, all).futile(&because);
                 self.draft.ledger.held_rung = None;
                 self.draft.hold(HoldReason::Futile, &why);
                 self.draft.tell(Severity::Warning, LADDER_HOLD, &why);
             }
-            (None, Verdict::Helps { .. }) => {}
+            (None, None) => {} // of an end that is curable, or of which nothing is known
         }
     }
 
@@ -355,17 +355,15 @@ impl<'a> Decider<'a> {
         if self.on_its_way().is_some() {
             return;
         }
-        let is_of_revision = match stuck.cause {
-            StuckCause::NoImage => true,
-            StuckCause::Other => self.most_fail_alike() && self.is_stuck_for_long(),
-        };
+        let is_of_revision =
+            stuck.has_no_image || (self.most_fail_alike() && self.is_stuck_for_long());
         let rollback = self.rollback_step().filter(|_| is_of_revision && !self.is_exhausted());
         match (rollback, self.situation.rollback) {
             (Some(step), Some(target)) => {
                 self.restart_or_hold(step, sentence::stuck_rollback(stuck.subject(), target));
             }
             (Some(_) | None, _) => {
-                self.hold_stuck(&sentence::cannot_start(stuck.subject(), stuck.because))
+                self.hold_stuck(&sentence::cannot_start(stuck.subject(), &stuck.because))
             }
         }
     }
@@ -408,7 +406,7 @@ impl<'a> Decider<'a> {
 fn curable<'f, 'a>(failures: &'f [Failure<'a>]) -> Option<Curable<'f, 'a>> {
     let mut curable: Option<Curable<'f, 'a>> = None;
     for failure in failures {
-        let Verdict::Helps { from } = failure.diagnosis.verdict else { continue };
+        let Prognosis::Helps { from } = failure.diagnosis.prognosis else { continue };
         match &mut curable {
             None => curable = Some(Curable { worst: failure, from, count: failure.count }),
             Some(others) => {

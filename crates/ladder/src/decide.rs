@@ -1,6 +1,7 @@
 //! From what is known of a pod to what is done. The order of the steps is the order of the
 //! functions.
 
+use rekindle_diagnosis::{Prognosis, of_wait};
 use rekindle_types::Tick;
 use rekindle_types::digest::fold;
 use rekindle_types::name_stem::name_stem;
@@ -10,7 +11,6 @@ use rekindle_types::v1alpha1::{Effect, HoldReason, LedgerPhase, OnExhausted, Run
 use crate::attempts::Attempts;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::Draft;
-use crate::evidence::{self, StuckCause, Verdict};
 use crate::explanation::{Explanation, Phrase};
 use crate::failures::{self, Excuse, Failure, Since, Started};
 use crate::observation::{Course, Outcome, PodView, Shown};
@@ -60,8 +60,9 @@ pub(crate) struct Stuck<'a> {
     /// What it does.
     what: Phrase,
     /// Why no restart helps.
-    pub(crate) because: &'static str,
-    pub(crate) cause: StuckCause,
+    pub(crate) because: String,
+    /// Its image cannot be had, and that is settled.
+    pub(crate) has_no_image: bool,
 }
 
 impl Stuck<'_> {
@@ -244,16 +245,17 @@ impl<'a> Decider<'a> {
     /// The first container that something keeps from starting.
     fn stuck(&self) -> Option<Stuck<'a>> {
         self.view.containers.iter().find_map(|container| {
-            let diagnosis = evidence::of_waiting(container)?;
-            match diagnosis.verdict {
-                Verdict::Futile { because } => Some(Stuck {
+            let waiting = container.waiting?;
+            let diagnosis = of_wait(&waiting, container.image)?;
+            match diagnosis.prognosis {
+                Prognosis::Futile { .. } => Some(Stuck {
                     container: container.name,
                     only: self.view.only_container(),
+                    because: diagnosis.why_futile()?,
                     what: diagnosis.what,
-                    because,
-                    cause: evidence::cause_of_waiting(container),
+                    has_no_image: waiting.reason.has_given_up_image(),
                 }),
-                Verdict::Helps { .. } => None,
+                Prognosis::Helps { .. } | Prognosis::StaysEnded | Prognosis::Unknown => None,
             }
         })
     }

@@ -1,36 +1,17 @@
 //! What a ledger says of a decision: the whole account for a reader with time, and one line for a
 //! glance at a table. Both are made of the same phrases by the same functions (see `sentence.rs`).
 
-use std::fmt;
-
+use rekindle_diagnosis::one_line;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 
 use crate::ledger_reading::cut;
+
+pub(crate) use rekindle_diagnosis::Phrase;
 
 /// Characters of a summary at most: a table's row stays one line of a terminal.
 pub(crate) const SUMMARY_CHARS_MAX: usize = 60;
 /// Characters of a cause that are kept in a summary, however long the rest is.
 const CAUSE_CHARS_MIN: usize = 20;
-
-/// The same words in full and in brief.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Phrase {
-    pub(crate) full: String,
-    pub(crate) brief: String,
-}
-
-impl Phrase {
-    pub(crate) fn new(full: impl Into<String>, brief: impl Into<String>) -> Self {
-        Self { full: full.into(), brief: brief.into() }
-    }
-}
-
-/// In full.
-impl fmt::Display for Phrase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.full)
-    }
-}
 
 /// A decision in words: first the cause, then the action, then what comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,12 +80,6 @@ pub(crate) fn shorten_front(text: &str, chars_max: usize) -> String {
     text.chars()
         .skip(surplus + 1)
         .fold("…".to_owned(), |kept, next| kept + next.encode_utf8(&mut [0; 4]))
-}
-
-/// Other people's words may have lines, and what moves a terminal's cursor.
-fn one_line(text: &str) -> String {
-    let printable = text.replace(char::is_control, " ");
-    printable.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn length(text: &str) -> usize {

@@ -1,10 +1,10 @@
 //! Which attempts have failed since the ledger was written: each counted once.
 
+use rekindle_diagnosis::{ContainerEnd, Diagnosis, EndContext, MemoryLimit, of_end, of_unseen};
 use rekindle_types::v1alpha1::ObservedContainer;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::evidence::{self, Diagnosis, Then};
-use crate::observation::{ContainerView, End, Live, PodView, RestartPolicy, Role};
+use crate::observation::{ContainerView, Live, PodView, Role};
 use crate::requests::Requests;
 
 /// What failed.
@@ -70,31 +70,29 @@ fn of_container<'a>(
         .and_then(|entry| entry.excused_attempt)
         .filter(|attempt| (counted..=newest).contains(attempt));
     let newest_end = container.last_end.as_ref();
-    let is_excused = |end: &End<'_>| {
+    let is_excused = |end: &ContainerEnd<'_>| {
         requests.account_for(container.name, end) || view.ended_with_the_others(container, end)
     };
     let newest_is_excused = excused == Some(newest) || newest_end.is_some_and(is_excused);
     let newest_failed =
-        !newest_is_excused && newest_end.is_none_or(|end| is_failure(end, container));
+        !newest_is_excused && newest_end.is_none_or(|end| container.has_failed(end));
     let excused_earlier = u32::from(excused.is_some_and(|attempt| attempt < newest));
     let earlier = (new - 1).saturating_sub(excused_earlier);
-    let earlier_failed = match (container.role, container.restarts) {
+    let earlier_failed = match container.role {
         // Started again by a restart of the pod only.
-        (_, RestartPolicy::Never) if container.rules.is_empty() => 0,
+        Role::Init | Role::Sidecar | Role::Regular if container.stays_ended() => 0,
         // It may have been run again after a success; taken to have ended as the last one did.
-        (Role::Init, _) if !newest_failed => 0,
+        Role::Init if !newest_failed => 0,
         // The node starts it again only when it failed.
-        (Role::Init | Role::Sidecar | Role::Regular, _) => earlier,
+        Role::Init | Role::Sidecar | Role::Regular => earlier,
     };
     let count = earlier_failed + u32::from(newest_failed);
     if count == 0 {
         return None;
     }
     let (diagnosis, ran) = match newest_end {
-        Some(end) if newest_failed => {
-            (evidence::of_end(end, Then::of(container, end), view.sandbox), end.ran())
-        }
-        Some(_) | None => (evidence::of_unseen(), None),
+        Some(end) if newest_failed => (of_end(end, context(container, end, view)), end.ran()),
+        Some(_) | None => (of_unseen(), None),
     };
     Some(Failure { part: Part::Container(container.name), count, diagnosis, ran })
 }
@@ -121,14 +119,17 @@ fn before_window(
     container.ended.saturating_sub(proven)
 }
 
-/// An end that the container's restart policy did not expect. Exit 0 under Always counts: the node
-/// restarts such a container with backoff as if it had crashed. So does what a restart rule
-/// answers.
-pub(crate) fn is_failure(end: &End<'_>, container: &ContainerView<'_>) -> bool {
-    match Then::of(container, end) {
-        Then::Rule(_) | Then::Policy(RestartPolicy::Always) => true,
-        Then::Policy(RestartPolicy::OnFailure) => end.exit_code != 0 || end.is_for_probe(),
-        Then::Policy(RestartPolicy::Never) => end.exit_code != 0,
+/// What is known of an end beside itself.
+fn context(
+    container: &ContainerView<'_>,
+    end: &ContainerEnd<'_>,
+    view: &PodView<'_>,
+) -> EndContext<'static> {
+    EndContext {
+        started_by: container.started_by(end),
+        sandbox: view.sandbox,
+        memory_limit: MemoryLimit::NotKnown,
+        failure_threshold: None,
     }
 }
 

@@ -53,7 +53,6 @@ mod dating;
 mod decide;
 mod decision;
 mod draft;
-mod evidence;
 mod explanation;
 mod failures;
 mod held_request;

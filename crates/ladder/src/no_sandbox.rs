@@ -7,9 +7,11 @@
 //! Kubelets before 1.35 say it only after the images of the first containers are there: the time
 //! must be longer than a pull of an ordinary image.
 
+use rekindle_diagnosis::of_no_sandbox;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{HoldReason, Rung};
 
+use crate::Situation;
 use crate::attempts::Attempts;
 use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
@@ -18,7 +20,6 @@ use crate::explanation::Explanation;
 use crate::failures::{Failure, Part};
 use crate::ledger_reading::cut;
 use crate::sentence::{self, Quotes, Story};
-use crate::{Situation, evidence};
 
 /// A pod that has had no sandbox for so long gets none on its node.
 pub(crate) const NO_SANDBOX_FOR: TickDuration = TickDuration::from_secs(600);
@@ -40,7 +41,7 @@ impl Decider<'_> {
             return;
         }
         let Situation { now, policy, peers, rollback, .. } = *self.situation;
-        let diagnosis = evidence::of_no_sandbox();
+        let diagnosis = of_no_sandbox();
         let failure = Failure { part: Part::Pod, count: 1, diagnosis, ran: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let (mut from, mut elsewhere, mut common) = (Rung::Recreate, None, None);

@@ -2,14 +2,16 @@
 //! are left out: nothing restarts them.
 
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
+use rekindle_diagnosis::{
+    ContainerEnd, ContainerWait, RestartPolicy, RestartTerms, SandboxAtEnd, StartedBy,
+};
+use rekindle_types::Tick;
 use rekindle_types::held::{Container, ContainerState, ContainerStatus, Pod};
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods;
-use rekindle_types::reasons::waiting;
-use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
+use rekindle_types::restart_rules::RuleAction;
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{EndedByNode, Tick, TickDuration, span};
 
 /// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase
 /// says so when nothing of it runs any more.
@@ -30,7 +32,7 @@ pub(crate) struct PodView<'a> {
     /// Rungs that cannot be carried out for it.
     pub(crate) impossible: &'static [Rung],
     pub(crate) shown: Shown,
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: SandboxAtEnd,
     /// Since when it has had no sandbox, while nothing runs and it is on a node.
     pub(crate) no_sandbox_since: Option<Tick>,
     /// Since when its node has been ending all of its containers to start them again, in the
@@ -67,30 +69,20 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// What the pod says of its sandbox (condition PodReadyToStartContainers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sandbox {
-    /// It stands, or nothing is said of it.
-    Stands,
-    /// It does not stand.
-    Missing,
-}
-
 /// One container.
 #[derive(Clone, Debug)]
 pub(crate) struct ContainerView<'a> {
     pub(crate) name: &'a str,
     pub(crate) role: Role,
-    pub(crate) restarts: RestartPolicy,
-    /// What comes before that policy, by exit codes.
-    pub(crate) rules: Vec<RestartRule>,
+    /// On which terms it is started again.
+    pub(crate) terms: RestartTerms,
     /// How many of its attempts have ended: one more than the highest attempt that did.
     pub(crate) ended: u32,
     /// The attempt that runs.
     pub(crate) live: Option<Live>,
     /// How the last ended attempt ended, if that is known.
-    pub(crate) last_end: Option<End<'a>>,
-    pub(crate) waiting: Option<Waiting<'a>>,
+    pub(crate) last_end: Option<ContainerEnd<'a>>,
+    pub(crate) waiting: Option<ContainerWait<'a>>,
     pub(crate) ready: bool,
     pub(crate) image: &'a str,
 }
@@ -103,26 +95,6 @@ pub(crate) struct Live {
     pub(crate) started_at: Option<Tick>,
 }
 
-/// The end of an attempt. Times are whole seconds, as the API has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End<'a> {
-    pub(crate) exit_code: i32,
-    pub(crate) reason: &'a str,
-    /// The container's own words, or those of what could not start it.
-    pub(crate) message: &'a str,
-    /// Its node brought it about, for what of it failed.
-    pub(crate) by_node: Option<EndedByNode<'a>>,
-    pub(crate) started_at: Option<Tick>,
-    pub(crate) finished_at: Option<Tick>,
-}
-
-/// `state.waiting`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiting<'a> {
-    pub(crate) reason: &'a str,
-    pub(crate) message: &'a str,
-}
-
 /// What a container is to its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -132,14 +104,6 @@ pub(crate) enum Role {
     Sidecar,
     /// One of `spec.containers`.
     Regular,
-}
-
-/// When the node starts a container again: its own restartPolicy, else the pod's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RestartPolicy {
-    Always,
-    OnFailure,
-    Never,
 }
 
 impl<'a> PodView<'a> {
@@ -160,8 +124,11 @@ impl<'a> PodView<'a> {
             )
             .map(|(container, role, mut list)| {
                 let status = list.find(|status| status.name == container.name);
-                let restarts = restart_policy(container, role, of_pod);
-                ContainerView::of(container, role, restarts, status)
+                let terms = match role {
+                    Role::Init | Role::Sidecar => RestartTerms::from_init(container, of_pod),
+                    Role::Regular => RestartTerms::from_regular(container, of_pod),
+                };
+                ContainerView::of(container, role, terms, status)
             })
             .collect();
         let created = pod.metadata.creation_timestamp.as_ref();
@@ -172,13 +139,13 @@ impl<'a> PodView<'a> {
         let fails = condition_of("Ready").is_some_and(|c| c.reason.as_deref() == Some(POD_FAILED));
         let condition = condition_of("PodReadyToStartContainers");
         let sandbox = match condition {
-            Some(condition) if condition.status == "False" => Sandbox::Missing,
-            Some(_) | None => Sandbox::Stands,
+            Some(condition) if condition.status == "False" => SandboxAtEnd::Missing,
+            Some(_) | None => SandboxAtEnd::Stands,
         };
         let has_node = pod.node_name.is_some();
         let nothing_runs = containers.iter().all(|container| container.live.is_none());
         let no_sandbox_since = condition
-            .filter(|_| sandbox == Sandbox::Missing && has_node && nothing_runs)
+            .filter(|_| sandbox == SandboxAtEnd::Missing && has_node && nothing_runs)
             .and_then(|condition| condition.last_transition_time.as_ref())
             .map(Tick::from);
         PodView {
@@ -251,7 +218,7 @@ impl<'a> PodView<'a> {
     pub(crate) fn ended_with_the_others(
         &self,
         container: &ContainerView<'_>,
-        end: &End<'_>,
+        end: &ContainerEnd<'_>,
     ) -> bool {
         if container.restarts_all(end) {
             return false;
@@ -277,7 +244,7 @@ impl<'a> ContainerView<'a> {
     fn of(
         container: &'a Container,
         role: Role,
-        restarts: RestartPolicy,
+        terms: RestartTerms,
         status: Option<&'a ContainerStatus>,
     ) -> Self {
         let count = status.map_or(0, |s| u32::try_from(s.restart_count).unwrap_or(0));
@@ -294,18 +261,14 @@ impl<'a> ContainerView<'a> {
         ContainerView {
             name: &container.name,
             role,
-            restarts,
-            rules: restart_rules::rules_of(container),
+            terms,
             ended,
             live: running.map(|running| Live {
                 attempt: count,
                 started_at: running.started_at.as_ref().map(Tick::from),
             }),
-            last_end: terminated.or(before).map(End::of),
-            waiting: state.and_then(ContainerState::waiting).map(|waiting| Waiting {
-                reason: waiting.reason.as_deref().unwrap_or_default(),
-                message: waiting.message.as_deref().unwrap_or_default(),
-            }),
+            last_end: terminated.or(before).map(ContainerEnd::parse),
+            waiting: state.and_then(ContainerState::waiting).map(ContainerWait::parse),
             ready: status.is_some_and(|s| s.ready),
             image: container.image.as_deref().unwrap_or_default(),
         }
@@ -313,62 +276,32 @@ impl<'a> ContainerView<'a> {
 
     /// It has ended as it should and is not started again.
     pub(crate) fn is_done(&self) -> bool {
-        let ended_well = |end: End<'_>| {
-            end.exit_code == 0 && !end.is_for_probe() && self.rule_for(&end).is_none()
-        };
-        let succeeded = self.last_end.is_some_and(ended_well);
-        self.live.is_none()
-            && self.waiting.is_none()
-            && succeeded
-            && self.restarts != RestartPolicy::Always
+        let succeeded = self.last_end.is_some_and(|end| end.is_success(self.started_by(&end)));
+        self.live.is_none() && self.waiting.is_none() && succeeded
     }
 
-    /// The rule that an end is answered by, before the policy. An init container that succeeded is
-    /// not run again by any.
-    pub(crate) fn rule_for(&self, end: &End<'_>) -> Option<RuleAction> {
-        let has_succeeded = self.role == Role::Init && end.exit_code == 0;
-        restart_rules::first_match(&self.rules, end.exit_code).filter(|_| !has_succeeded)
+    /// What answers an end.
+    pub(crate) fn started_by(&self, end: &ContainerEnd<'_>) -> StartedBy {
+        self.terms.started_by(end.exit_code)
+    }
+
+    /// Whether an end was not expected.
+    pub(crate) fn has_failed(&self, end: &ContainerEnd<'_>) -> bool {
+        end.is_failure(self.started_by(end))
+    }
+
+    /// Whether it is never started again.
+    pub(crate) fn stays_ended(&self) -> bool {
+        self.terms.policy == RestartPolicy::Never && self.terms.rules.is_empty()
     }
 
     /// Whether this end made the node restart all containers of the pod.
-    fn restarts_all(&self, end: &End<'_>) -> bool {
-        self.rule_for(end) == Some(RuleAction::RestartAllContainers)
+    fn restarts_all(&self, end: &ContainerEnd<'_>) -> bool {
+        self.started_by(end) == StartedBy::Rule(RuleAction::RestartAllContainers)
     }
 
-    /// The kubelet's back-off text names the delay, which counts from the last end.
     fn own_restart_at(&self) -> Option<Tick> {
-        let waiting = self.waiting.filter(|w| w.reason == waiting::CRASH_LOOP_BACK_OFF)?;
-        let delay = waiting.message.strip_prefix("back-off ")?.split(' ').next()?;
-        Some(self.last_end?.finished_at? + span::parse(delay).ok()?)
-    }
-}
-
-impl<'a> End<'a> {
-    /// Ended for a probe, it is started again whatever its exit code, unless it never is.
-    pub(crate) fn is_for_probe(&self) -> bool {
-        match self.by_node {
-            Some(EndedByNode::LivenessProbe { .. } | EndedByNode::StartupProbe { .. }) => true,
-            Some(EndedByNode::PostStartHook) | None => false,
-        }
-    }
-
-    /// How long it ran, to the second; absent of what never started.
-    pub(crate) fn ran(&self) -> Option<TickDuration> {
-        Some(self.finished_at?.since(self.started_at?))
-    }
-
-    fn of(terminated: &'a ContainerStateTerminated) -> Self {
-        let message = terminated.message.as_deref().unwrap_or_default();
-        let (by_node, message) = EndedByNode::split(message)
-            .map_or((None, message), |(by_node, own)| (Some(by_node), own));
-        End {
-            exit_code: terminated.exit_code,
-            reason: terminated.reason.as_deref().unwrap_or_default(),
-            message,
-            by_node,
-            started_at: terminated.started_at.as_ref().map(Tick::from),
-            finished_at: terminated.finished_at.as_ref().map(Tick::from),
-        }
+        self.waiting?.backoff_ends_at(self.last_end.as_ref()?)
     }
 }
 
@@ -398,15 +331,6 @@ fn init_role(container: &Container) -> Role {
     match container.restart_policy.as_deref() {
         Some("Always") => Role::Sidecar,
         Some(_) | None => Role::Init,
-    }
-}
-
-/// An init container of a pod that always restarts is started again only when it failed.
-fn restart_policy(container: &Container, role: Role, of_pod: Option<&str>) -> RestartPolicy {
-    match (container.restart_policy.as_deref().or(of_pod), role) {
-        (Some("Never"), _) => RestartPolicy::Never,
-        (Some("OnFailure"), _) | (_, Role::Init) => RestartPolicy::OnFailure,
-        (_, Role::Sidecar | Role::Regular) => RestartPolicy::Always,
     }
 }
 

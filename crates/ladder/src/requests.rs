@@ -16,11 +16,11 @@
 //! else is decided for it. One that was held back until it was given up has done nothing either,
 //! but it was an attempt: there is no sense in another one.
 
+use rekindle_diagnosis::ContainerEnd;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
 
 use crate::budget::GIVEN_UP_AFTER;
-use crate::observation::End;
 
 /// The PodRestarts that are for this very pod.
 #[derive(Clone, Debug)]
@@ -138,7 +138,7 @@ impl<'a> Requests<'a> {
     }
 
     /// Whether this end of a container is one of theirs: see the module's text.
-    pub(crate) fn account_for(&self, container: &str, end: &End<'_>) -> bool {
+    pub(crate) fn account_for(&self, container: &str, end: &ContainerEnd<'_>) -> bool {
         let (Some(started), Some(finished)) = (end.started_at, end.finished_at) else {
             return false;
         };

@@ -2,15 +2,14 @@
 
 use std::cmp::Ordering;
 
+use rekindle_diagnosis::{ContainerEnd, Prognosis, WaitFamily, of_wait};
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts;
-use crate::evidence;
-use crate::failures;
 use crate::no_sandbox::NO_SANDBOX_FOR;
-use crate::observation::{ContainerView, Course, End, PodView, Role};
+use crate::observation::{ContainerView, Course, PodView, Role};
 use crate::stability;
 
 /// How a pod fails: which container, and with what.
@@ -102,13 +101,12 @@ enum Sure {
 /// in whole seconds: of those in the very second of the decision one is what it was for, and those
 /// by SIGTERM or SIGKILL may be the restart's. What started in that second may have been started by
 /// it.
-fn ended_by_restart(end: &End<'_>, at: Tick) -> Option<Sure> {
+fn ended_by_restart(end: &ContainerEnd<'_>, at: Tick) -> Option<Sure> {
     let second = at.whole_second();
     let finished = end.finished_at.filter(|_| end.started_at.is_some_and(|at| at < second))?;
-    let is_signalled = matches!(end.exit_code, 137 | 143) && end.reason == "Error";
     match finished.cmp(&second) {
         Ordering::Greater => Some(Sure::Yes),
-        Ordering::Equal => is_signalled.then_some(Sure::No),
+        Ordering::Equal => end.may_answer_stop().then_some(Sure::No),
         Ordering::Less => None,
     }
 }
@@ -145,12 +143,7 @@ fn sign_of(
     now: Tick,
     window: TickDuration,
 ) -> Option<(Sign, Option<Tick>)> {
-    if evidence::of_waiting(container).is_some() {
-        // a pull that failed and one that waits to be tried again are the same
-        let reason = match container.waiting?.reason {
-            reason if evidence::is_for_image(reason) => "NoImage",
-            reason => reason,
-        };
+    if let Some(reason) = waits_in_vain(container) {
         return Some((Sign::Waits { reason: reason.to_owned() }, None));
     }
     let is_well = match (container.live, container.role) {
@@ -164,9 +157,22 @@ fn sign_of(
     };
     let end = container.last_end.filter(|_| !is_well)?;
     let is_recent = end.finished_at.is_some_and(|at| now.since(at) < window);
-    let sign = match end.by_node {
+    let sign = match end.ended_by_node {
         Some(by_node) => Sign::EndedByNode { failed: by_node.what() },
-        None => Sign::Ended { reason: end.reason.to_owned(), exit_code: end.exit_code },
+        None => Sign::Ended { reason: end.reason.as_str().to_owned(), exit_code: end.exit_code },
     };
-    (is_recent && failures::is_failure(&end, container)).then_some((sign, end.finished_at))
+    (is_recent && container.has_failed(&end)).then_some((sign, end.finished_at))
+}
+
+/// For what it waits, when that is known to keep it from starting. A pull that failed and one that
+/// waits to be tried again are the same.
+fn waits_in_vain<'a>(container: &ContainerView<'a>) -> Option<&'a str> {
+    let waiting = container.waiting?;
+    match of_wait(&waiting, container.image)?.prognosis {
+        Prognosis::Unknown => None,
+        Prognosis::Helps { .. } | Prognosis::Futile { .. } | Prognosis::StaysEnded => {
+            let is_for_image = waiting.reason.family() == WaitFamily::Image;
+            Some(if is_for_image { "NoImage" } else { waiting.reason.as_str() })
+        }
+    }
 }

@@ -1,95 +1,124 @@
-//! Reasons of events and of container states: the words kubectl users know, and the few that are
-//! ours.
+//! Reasons of events, of container states and of failed pods that we write: the words kubectl users
+//! know, and the few that are ours. What they mean is read in crate `diagnosis`.
 
 /// The cause of a refused eviction that names a disruption budget which never allows one, however
 /// healthy its pods are. It comes beside upstream's, `DisruptionBudget`.
 pub const DEADLOCKED_BUDGET: &str = "DeadlockedBudget";
 
+/// Each constant, and the list of all of them.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
+        $($(#[$doc])* pub const $name: &str = $text;)+
+        /// Every reason of this kind that a part of ours writes: crate `diagnosis` knows them all.
+        pub const ALL: &[&str] = &[$($name),+];
+    };
+}
+
 /// Reasons of events the kubelet emits too, with its exact spelling.
 pub mod event {
     #![allow(missing_docs, reason = "each is its own text, as in the Kubernetes API")]
-    pub const SCHEDULED: &str = "Scheduled";
-    pub const FAILED_SCHEDULING: &str = "FailedScheduling";
-    pub const PULLING: &str = "Pulling";
-    pub const PULLED: &str = "Pulled";
-    pub const CREATED: &str = "Created";
-    pub const STARTED: &str = "Started";
-    pub const KILLING: &str = "Killing";
-    pub const BACK_OFF: &str = "BackOff";
-    pub const FAILED: &str = "Failed";
-    pub const UNHEALTHY: &str = "Unhealthy";
-    pub const PROBE_WARNING: &str = "ProbeWarning";
-    pub const SANDBOX_CHANGED: &str = "SandboxChanged";
-    pub const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
-    pub const FAILED_MOUNT: &str = "FailedMount";
-    pub const FAILED_KILL_POD: &str = "FailedKillPod";
-    pub const FAILED_POST_START_HOOK: &str = "FailedPostStartHook";
-    pub const FAILED_PRE_STOP_HOOK: &str = "FailedPreStopHook";
-    pub const FAILED_SYNC: &str = "FailedSync";
-    pub const FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET: &str = "FailedToRetrieveImagePullSecret";
-    pub const DNS_CONFIG_FORMING: &str = "DNSConfigForming";
-    pub const LIFECYCLE_HTTP_FALLBACK: &str = "LifecycleHTTPFallback";
-    pub const MISSING_CLUSTER_DNS: &str = "MissingClusterDNS";
-    pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
-    pub const RESIZE_STARTED: &str = "ResizeStarted";
-    pub const RESIZE_COMPLETED: &str = "ResizeCompleted";
-    pub const RESIZE_DEFERRED: &str = "ResizeDeferred";
-    pub const RESIZE_INFEASIBLE: &str = "ResizeInfeasible";
-    pub const RESIZE_ERROR: &str = "ResizeError";
-    pub const PREEMPTED: &str = "Preempted";
-    pub const EXCEEDED_GRACE_PERIOD: &str = "ExceededGracePeriod";
-    pub const NODE_NOT_READY: &str = "NodeNotReady";
-    pub const NODE_READY: &str = "NodeReady";
-    pub const REGISTERED_NODE: &str = "RegisteredNode";
-    pub const REMOVING_NODE: &str = "RemovingNode";
-    pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
-    pub const FAILED_CREATE: &str = "FailedCreate";
-    pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
-    pub const LEADER_ELECTION: &str = "LeaderElection";
-    pub const TRIGGERED_SCALE_UP: &str = "TriggeredScaleUp";
-    pub const NOT_TRIGGER_SCALE_UP: &str = "NotTriggerScaleUp";
-    pub const FAILED_TO_SCALE_UP_GROUP: &str = "FailedToScaleUpGroup";
-    pub const SCALE_DOWN: &str = "ScaleDown";
 
-    /// Ours: a pod has as many processes and threads as it may.
-    pub const PROCESS_LIMIT_REACHED: &str = "ProcessLimitReached";
-    /// Ours, under the name that tools which watch a node's kernel use: processes of a container
-    /// were killed for lack of memory, and the container lives on.
-    pub const OOM_KILLING: &str = "OOMKilling";
-    /// Ours: a controller waits before it creates the next object of a series, because those before
-    /// ended early.
-    pub const CREATION_PAUSED: &str = "CreationPaused";
-    /// Ours: a PodRestart was carried out by the node.
-    pub const POD_RESTARTED: &str = "PodRestarted";
-    /// Ours: a PodRestart began.
-    pub const POD_RESTARTING: &str = "PodRestarting";
-    /// Ours: a PodRestart that replaces the pod waits for a budget or for another node.
-    pub const POD_RESTART_HELD: &str = "PodRestartHeld";
-    /// Ours: the ladder chose a rung.
-    pub const LADDER_STEP: &str = "LadderStep";
-    /// Ours: the ladder waits, because a restart would not help or a budget forbids it.
-    pub const LADDER_HOLD: &str = "LadderHold";
-    /// Ours: every rung was tried.
-    pub const LADDER_EXHAUSTED: &str = "LadderExhausted";
-    /// Ours: the annotations of a pod make no ladder.
-    pub const LADDER_INVALID: &str = "LadderInvalid";
-    /// Ours: an older ladder decides for pods that this one selects.
-    pub const LADDER_OVERLAPPED: &str = "LadderOverlapped";
-    /// Ours: the workload is healthy again after the ladder acted.
-    pub const LADDER_RECOVERED: &str = "LadderRecovered";
+    reasons! {
+        SCHEDULED = "Scheduled";
+        FAILED_SCHEDULING = "FailedScheduling";
+        PULLING = "Pulling";
+        PULLED = "Pulled";
+        CREATED = "Created";
+        STARTED = "Started";
+        KILLING = "Killing";
+        BACK_OFF = "BackOff";
+        FAILED = "Failed";
+        UNHEALTHY = "Unhealthy";
+        PROBE_WARNING = "ProbeWarning";
+        SANDBOX_CHANGED = "SandboxChanged";
+        FAILED_CREATE_POD_SANDBOX = "FailedCreatePodSandBox";
+        FAILED_MOUNT = "FailedMount";
+        FAILED_KILL_POD = "FailedKillPod";
+        FAILED_POST_START_HOOK = "FailedPostStartHook";
+        FAILED_PRE_STOP_HOOK = "FailedPreStopHook";
+        FAILED_SYNC = "FailedSync";
+        FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET = "FailedToRetrieveImagePullSecret";
+        DNS_CONFIG_FORMING = "DNSConfigForming";
+        LIFECYCLE_HTTP_FALLBACK = "LifecycleHTTPFallback";
+        MISSING_CLUSTER_DNS = "MissingClusterDNS";
+        FREE_DISK_SPACE_FAILED = "FreeDiskSpaceFailed";
+        RESIZE_STARTED = "ResizeStarted";
+        RESIZE_COMPLETED = "ResizeCompleted";
+        RESIZE_DEFERRED = "ResizeDeferred";
+        RESIZE_INFEASIBLE = "ResizeInfeasible";
+        RESIZE_ERROR = "ResizeError";
+        PREEMPTED = "Preempted";
+        EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod";
+        NODE_NOT_READY = "NodeNotReady";
+        NODE_READY = "NodeReady";
+        REGISTERED_NODE = "RegisteredNode";
+        REMOVING_NODE = "RemovingNode";
+        TAINT_MANAGER_EVICTION = "TaintManagerEviction";
+        FAILED_CREATE = "FailedCreate";
+        SUCCESSFUL_CREATE = "SuccessfulCreate";
+        LEADER_ELECTION = "LeaderElection";
+        TRIGGERED_SCALE_UP = "TriggeredScaleUp";
+        NOT_TRIGGER_SCALE_UP = "NotTriggerScaleUp";
+        FAILED_TO_SCALE_UP_GROUP = "FailedToScaleUpGroup";
+        SCALE_DOWN = "ScaleDown";
+
+        /// Ours: a pod has as many processes and threads as it may.
+        PROCESS_LIMIT_REACHED = "ProcessLimitReached";
+        /// Ours, under the name that tools which watch a node's kernel use: processes of a container
+        /// were killed for lack of memory, and the container lives on.
+        OOM_KILLING = "OOMKilling";
+        /// Ours: a controller waits before it creates the next object of a series, because those before
+        /// ended early.
+        CREATION_PAUSED = "CreationPaused";
+        /// Ours: a PodRestart was carried out by the node.
+        POD_RESTARTED = "PodRestarted";
+        /// Ours: a PodRestart began.
+        POD_RESTARTING = "PodRestarting";
+        /// Ours: a PodRestart that replaces the pod waits for a budget or for another node.
+        POD_RESTART_HELD = "PodRestartHeld";
+        /// Ours: the ladder chose a rung.
+        LADDER_STEP = "LadderStep";
+        /// Ours: the ladder waits, because a restart would not help or a budget forbids it.
+        LADDER_HOLD = "LadderHold";
+        /// Ours: every rung was tried.
+        LADDER_EXHAUSTED = "LadderExhausted";
+        /// Ours: the annotations of a pod make no ladder.
+        LADDER_INVALID = "LadderInvalid";
+        /// Ours: an older ladder decides for pods that this one selects.
+        LADDER_OVERLAPPED = "LadderOverlapped";
+        /// Ours: the workload is healthy again after the ladder acted.
+        LADDER_RECOVERED = "LadderRecovered";
+    }
+}
+
+/// Reasons of a pod that a node or a ladder ended as Failed (`status.reason`), in the kubelet's
+/// spelling where it has one.
+pub mod pod {
+    reasons! {
+        /// The node ran out of something, the pod used more local storage than it may, or the node
+        /// was under pressure and took no such pod up.
+        EVICTED = "Evicted";
+        /// It ran longer than `activeDeadlineSeconds`.
+        DEADLINE_EXCEEDED = "DeadlineExceeded";
+        /// Its node was shut down while it ran.
+        TERMINATED = "Terminated";
+        /// Its node was shutting down and took no pods up.
+        NODE_SHUTDOWN = "NodeShutdown";
+        /// The node's labels are not those that it asks for.
+        NODE_AFFINITY = "NodeAffinity";
+        /// Another pod of the node has its host port.
+        NODE_PORTS = "NodePorts";
+        /// The node has a taint that it does not tolerate.
+        TAINT_TOLERATION = "TaintToleration";
+        /// The node does not allow a sysctl of it.
+        SYSCTL_FORBIDDEN = "SysctlForbidden";
+        /// Ours: its ladder is exhausted and says `onExhausted: Fail`.
+        LADDER_EXHAUSTED = "LadderExhausted";
+    }
 }
 
 /// Reasons of `state.waiting`.
 pub mod waiting {
-    /// Each constant, and the list of all of them.
-    macro_rules! reasons {
-        ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
-            $($(#[$doc])* pub const $name: &str = $text;)+
-            /// Every reason that the core and the node write: whoever tells of them knows them all.
-            pub const ALL: &[&str] = &[$($name),+];
-        };
-    }
-
     reasons! {
         /// The sandbox is being made, or the image pulled.
         CONTAINER_CREATING = "ContainerCreating";
@@ -114,9 +143,4 @@ pub mod waiting {
         /// The runtime prepared it, and could not run it.
         RUN_CONTAINER_ERROR = "RunContainerError";
     }
-
-    /// Those of a container on its way: nothing but time, or what its ends say, keeps it from
-    /// starting.
-    pub const ON_THE_WAY: [&str; 4] =
-        [CONTAINER_CREATING, POD_INITIALIZING, RESTARTING_ALL_CONTAINERS, CRASH_LOOP_BACK_OFF];
 }

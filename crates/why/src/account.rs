@@ -1,6 +1,7 @@
 //! What is told: the documented shape of `rekindle why -o json`, and what the text is made from.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_diagnosis::Cause;
 use rekindle_types::v1alpha1::{LedgerPhase, Rung, RungAttempts};
 use serde::Serialize;
 
@@ -70,47 +71,6 @@ pub enum State {
     Failing,
     /// It ended and stays so.
     Failed,
-}
-
-/// What is the matter with a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Cause {
-    /// It was killed for lack of memory.
-    OutOfMemory,
-    /// Its command is not there (code 127, or the runtime could not start it).
-    CommandMissing,
-    /// Its command is there and cannot be executed (code 126).
-    CommandNotExecutable,
-    /// The runtime could not start it for another reason.
-    StartError,
-    /// Its image cannot be had.
-    ImageUnavailable,
-    /// A ConfigMap, Secret, key or setting that it names is missing or refused.
-    ConfigurationMissing,
-    /// The runtime could not create it.
-    CreateError,
-    /// Its liveness probe failed, so it was killed.
-    LivenessFailed,
-    /// Its startup probe failed, so it was killed.
-    StartupFailed,
-    /// Its postStart hook failed, so it was killed.
-    PostStartFailed,
-    /// A signal ended it.
-    Signal,
-    /// It exited with a code that is not 0.
-    ExitCode,
-    /// It exited with 0 and is to run for ever (restartPolicy Always).
-    ExitedUnasked,
-    /// Nobody saw how it ended.
-    Unknown,
-    /// A restart in place ended it, as it was asked to.
-    Restarted,
-    /// It ran when somebody ended its pod as Failed: an exhausted ladder, an eviction, a deadline.
-    EndedWithPod,
-    /// It runs and its readiness probe fails.
-    ReadinessFailed,
-    /// It runs and one of its probes cannot be run.
-    ProbeErrored,
 }
 
 /// What a container has to tell.

@@ -1,12 +1,12 @@
 //! What the ladder did about a pod, and what comes next.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::reasons::waiting;
+use rekindle_diagnosis::ContainerEnd;
+use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, HoldReason, LedgerPhase, PodRestart, PodRestartPhase, ReplacementHold,
     ReplacementStep, RestartLedger, RestartLedgerStatus, Rung,
 };
-use rekindle_types::{Tick, span};
 
 use crate::account::{LadderAccount, Next, Source};
 use crate::evidence::PodEvidence;
@@ -242,13 +242,9 @@ fn with_words(what: &str, words: Option<&str>) -> String {
     words.map_or_else(|| what.to_owned(), |words| format!("{what}: {}", line(words)))
 }
 
-/// When a crash's back-off is over: the end of the container and the delay that its message names.
+/// When a crash's back-off is over.
 fn backoff_ends(subject: Subject<'_>) -> Option<(String, Time)> {
-    let state = subject.waiting()?;
-    if state.reason.as_deref() != Some(waiting::CRASH_LOOP_BACK_OFF) {
-        return None;
-    }
-    let delay = state.message.as_deref()?.strip_prefix("back-off ")?.split(' ').next()?;
-    let ended = Tick::from(subject.last_end()?.finished_at.as_ref()?);
-    Some((subject.name.to_owned(), (ended + span::parse(delay).ok()?).to_time()))
+    let last_end = ContainerEnd::parse(subject.last_end()?);
+    let ends_at = subject.waiting()?.backoff_ends_at(&last_end)?;
+    Some((subject.name.to_owned(), ends_at.to_time()))
 }

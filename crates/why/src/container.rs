@@ -2,13 +2,17 @@
 
 use std::cmp::Reverse;
 
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStateWaiting, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use rekindle_diagnosis::{
+    self as diagnosis, Cause, CauseFamily, ContainerEnd, ContainerWait, EndContext, MemoryLimit,
+    SandboxAtEnd, WaitingReason, of_wait,
+};
 use rekindle_types::exit::signal_name;
 use rekindle_types::pods::condition;
-use rekindle_types::reasons::{event, waiting};
-use rekindle_types::{EndedByNode, NodeStopEnd, OomKill, Tick, TickDuration};
+use rekindle_types::reasons::event;
+use rekindle_types::{EndedByNode, OomKill, Tick, TickDuration};
 
-use crate::account::{Cause, ContainerAccount, MemoryAccount};
+use crate::account::{ContainerAccount, MemoryAccount};
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
 use crate::probe_errors;
@@ -24,6 +28,8 @@ const PROBE_BEFORE_END_SECONDS: u64 = 90;
 const FORGOTTEN_AFTER: TickDuration = TickDuration::from_secs(600);
 /// A condition and a state of the same moment may differ by this: one is rounded down.
 const SLACK: TickDuration = TickDuration::from_secs(1);
+/// `failureThreshold` of a probe that has none.
+const FAILURE_THRESHOLD: i32 = 3;
 /// Lines of a dead container that are shown.
 const LINES_MAX: usize = 10;
 
@@ -67,7 +73,7 @@ fn examine(
     now: Tick,
 ) -> Option<Finding> {
     let end = subject.told_end().map(|end| of_end(subject, end, evidence, events, now));
-    let now_wrong = match subject.waiting().and_then(|waiting| held(subject, waiting)) {
+    let now_wrong = match subject.waiting().and_then(|wait| held(subject, &wait)) {
         Some(held) => Some(held),
         None if end.as_ref().is_none_or(|end| end.is_past) => {
             probe_errors::of_container(subject, events, now).or_else(|| unready(subject, events))
@@ -84,32 +90,28 @@ fn examine(
 /// What its last end says.
 fn of_end(
     subject: Subject<'_>,
-    end: &ContainerStateTerminated,
+    terminated: &ContainerStateTerminated,
     evidence: &PodEvidence,
     events: &[Seen],
     now: Tick,
 ) -> Finding {
-    let (cause, what, advice) = why_it_ended(subject, end, evidence, events);
-    let probe = match cause {
-        Cause::LivenessFailed => Some("Liveness"),
-        Cause::StartupFailed => Some("Startup"),
-        _ => None,
-    };
-    let message = end.message.as_deref().unwrap_or_default();
-    let by_node = EndedByNode::split(message);
-    let message = by_node.map_or(message, |(_, own)| own);
-    let message = NodeStopEnd::split(message).map_or(message, |(_, own)| own);
-    // any container may write such words; of another end they are its own
-    let is_oom = end.reason.as_deref() == Some("OOMKilled");
-    let (oom, message) = match OomKill::split(message).filter(|_| is_oom) {
-        Some((oom, own)) => (Some(oom), line(own)),
-        None => (None, line(message)),
-    };
-    let mut evidence_lines: Vec<String> = oom.iter().map(memory_line).collect();
-    if !message.is_empty() && !what.contains(&message) {
+    let end = ContainerEnd::parse(terminated);
+    let ended_by_node = end.ended_by_node.or_else(|| killed_in_status(subject));
+    let ended_by_node = ended_by_node.or_else(|| killed_in_events(subject, &end, events));
+    let end = ContainerEnd { ended_by_node, ..end };
+    let told = why_it_ended(subject, &end, evidence, events);
+    let message = line(end.message);
+    let mut evidence_lines: Vec<String> = end.oom.iter().map(memory_line).collect();
+    if !message.is_empty() && !told.what.contains(&message) {
         evidence_lines.push(format!("termination message: {message}"));
     }
-    let said = by_node.map(|(by_node, _)| by_node.said()).filter(|said| !said.is_empty());
+    let by_node = end.ended_by_node.filter(|_| told.cause.family() == CauseFamily::KilledByNode);
+    let probe = by_node.and_then(|by_node| match by_node {
+        EndedByNode::LivenessProbe { .. } => Some("Liveness"),
+        EndedByNode::StartupProbe { .. } => Some("Startup"),
+        EndedByNode::PostStartHook => None,
+    });
+    let said = end.ended_by_node.map(|by_node| by_node.said()).filter(|said| !said.is_empty());
     evidence_lines.extend(probe.and_then(|probe| {
         let last = probe_output(subject, probe, events);
         last.or_else(|| said.map(|said| format!("{probe} probe failed: {}", line(said))))
@@ -118,14 +120,14 @@ fn of_end(
     let lines = evidence.last_lines.get(subject.name).map(Vec::as_slice).unwrap_or_default();
     let account = ContainerAccount {
         name: subject.name.to_owned(),
-        cause,
-        what,
+        cause: told.cause,
+        what: told.what,
         ends: subject.ends(),
         exit_code: Some(end.exit_code),
         signal: signal.and_then(signal_name).map(str::to_owned),
-        reason: end.reason.clone(),
-        last_end: end.finished_at.clone(),
-        memory: oom.map(|oom| MemoryAccount {
+        reason: terminated.reason.clone(),
+        last_end: terminated.finished_at.clone(),
+        memory: end.oom.map(|oom| MemoryAccount {
             oom_kills: oom.kills,
             limit_bytes: oom.limit_bytes,
             peak_bytes: oom.peak_bytes,
@@ -136,27 +138,53 @@ fn of_end(
             .map(|l| line(l))
             .collect(),
     };
-    let was_meant = matches!(account.cause, Cause::Restarted | Cause::EndedWithPod);
+    let was_meant = account.cause.family() == CauseFamily::EndedOnPurpose;
     let is_past = was_meant || subject.is_done() || has_got_over(subject, &evidence.pod, now);
-    Finding { last_end: Some(account.what.clone()), account, advice, is_past }
+    Finding { last_end: Some(account.what.clone()), account, advice: told.advice, is_past }
 }
 
-/// Who or what ended it, in words, and what would help.
+/// Who or what ended a container, in words, and what would help.
+struct EndAccount {
+    cause: Cause,
+    what: String,
+    advice: Option<String>,
+}
+
 fn why_it_ended(
     subject: Subject<'_>,
-    end: &ContainerStateTerminated,
+    end: &ContainerEnd<'_>,
     evidence: &PodEvidence,
     events: &[Seen],
-) -> (Cause, String, Option<String>) {
+) -> EndAccount {
     if let Some(restart) = restarts::that_ended(subject.name, end, evidence, events) {
-        return (Cause::Restarted, format!("was ended by {restart}"), None);
+        let what = format!("was ended by {restart}");
+        return EndAccount { cause: Cause::Restarted, what, advice: None };
     }
     if let Some(who) = with_pod::that_ended(subject, end, evidence, events) {
-        return (Cause::EndedWithPod, format!("was ended {who}"), None);
+        let what = format!("was ended {who}");
+        return EndAccount { cause: Cause::EndedWithPod, what, advice: None };
     }
-    let (cause, what, advice) =
-        killed_by_probe(subject, end, events).unwrap_or_else(|| ended(subject, end));
-    (cause, what, Some(advice))
+    let limits = subject.spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+    let limit = limits.and_then(|limits| limits.get("memory"));
+    let context = EndContext {
+        started_by: subject.started_by(end),
+        sandbox: SandboxAtEnd::Stands, // whether it does decides which rung helps, not what is told
+        memory_limit: limit.map_or(MemoryLimit::NoneOfItsOwn, |limit| MemoryLimit::Own(&limit.0)),
+        failure_threshold: Some(failure_threshold(subject, end)),
+    };
+    let diagnosis = diagnosis::of_end(end, context);
+    let advice = Some(diagnosis.advice());
+    EndAccount { cause: diagnosis.cause, what: diagnosis.account, advice }
+}
+
+/// How often in a row the probe that it was ended for must fail.
+fn failure_threshold(subject: Subject<'_>, end: &ContainerEnd<'_>) -> i32 {
+    let probe = match end.ended_by_node {
+        Some(EndedByNode::LivenessProbe { .. }) => subject.spec.liveness_probe.as_ref(),
+        Some(EndedByNode::StartupProbe { .. }) => subject.spec.startup_probe.as_ref(),
+        Some(EndedByNode::PostStartHook) | None => None,
+    };
+    probe.and_then(|probe| probe.failure_threshold).unwrap_or(FAILURE_THRESHOLD)
 }
 
 /// It runs again and is ready, or was so since; or it has run so long that what ended it before
@@ -194,55 +222,25 @@ fn memory_line(oom: &OomKill) -> String {
 }
 
 /// It is kept from starting by something other than its own ends.
-fn held(subject: Subject<'_>, state: &ContainerStateWaiting) -> Option<Finding> {
-    let reason = state.reason.as_deref().unwrap_or_default();
-    let message = line(state.message.as_deref().unwrap_or_default());
-    let image = line(subject.spec.image.as_deref().unwrap_or_default());
-    let (cause, what, advice) = match reason {
-        waiting::ERR_IMAGE_PULL
-        | waiting::IMAGE_PULL_BACK_OFF
-        | waiting::ERR_IMAGE_NEVER_PULL
-        | waiting::INVALID_IMAGE_NAME
-        | "ImageInspectError"
-        | "RegistryUnavailable" => (
-            Cause::ImageUnavailable,
-            format!("waits for its image {image:?}, which cannot be had"),
-            "mend the image's name, the registry or the credentials; the node tries again by itself"
-                .to_owned(),
-        ),
-        waiting::CREATE_CONTAINER_CONFIG_ERROR => (
-            Cause::ConfigurationMissing,
-            "cannot be configured".to_owned(),
-            "create what it refers to, or mend the reference; the node goes on by itself".to_owned(),
-        ),
-        waiting::CREATE_CONTAINER_ERROR => (
-            Cause::CreateError,
-            "cannot be created".to_owned(),
-            "mend what the message names; a restart would do the same again".to_owned(),
-        ),
-        waiting::RUN_CONTAINER_ERROR => (
-            Cause::CreateError,
-            "cannot be run".to_owned(),
-            "mend what the message names; a restart would do the same again".to_owned(),
-        ),
-        _ => return None,
-    };
-    let evidence = if message.is_empty() { Vec::new() } else { vec![message] };
+fn held(subject: Subject<'_>, wait: &ContainerWait<'_>) -> Option<Finding> {
+    let diagnosis = of_wait(wait, subject.spec.image.as_deref().unwrap_or_default())?;
+    let message = line(wait.message);
+    let advice = Some(diagnosis.advice());
     Some(Finding {
         account: ContainerAccount {
             name: subject.name.to_owned(),
-            cause,
-            what,
+            cause: diagnosis.cause,
+            what: diagnosis.account,
             ends: subject.ends().saturating_sub(u32::from(subject.last_end().is_none())),
             exit_code: None,
             signal: None,
-            reason: Some(reason.to_owned()),
+            reason: Some(wait.reason.as_str().to_owned()),
             last_end: None,
             memory: None,
-            evidence,
+            evidence: if message.is_empty() { Vec::new() } else { vec![message] },
             last_lines: Vec::new(),
         },
-        advice: Some(advice),
+        advice,
         last_end: None,
         is_past: false,
     })
@@ -277,50 +275,24 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
     })
 }
 
-/// The probe or hook that had it killed: its status says so, or on a cluster of kubelets an event
-/// near its end.
-fn killed_by_probe(
-    subject: Subject<'_>,
-    end: &ContainerStateTerminated,
-    events: &[Seen],
-) -> Option<(Cause, String, String)> {
-    let spec = subject.spec;
-    let told = end.message.as_deref().and_then(EndedByNode::split).map(|(by_node, _)| by_node);
-    Some(match told.or_else(|| killed_in_events(subject, end, events))? {
-        EndedByNode::LivenessProbe { .. } => {
-            let threshold = spec.liveness_probe.as_ref().and_then(|p| p.failure_threshold);
-            let what =
-                format!("was killed because its liveness probe failed{}", in_a_row(threshold));
-            let advice = "find out why it does not answer; if it is slow and not stuck, raise the probe's timeoutSeconds or \
-                          failureThreshold, or give it a startupProbe";
-            (Cause::LivenessFailed, what, advice.to_owned())
-        }
-        EndedByNode::StartupProbe { .. } => {
-            let threshold = spec.startup_probe.as_ref().and_then(|p| p.failure_threshold);
-            let what =
-                format!("was killed because its startup probe failed{}", in_a_row(threshold));
-            let advice = "if it needs longer to start, raise the startup probe's failureThreshold; else mend what it asks for";
-            (Cause::StartupFailed, what, advice.to_owned())
-        }
-        EndedByNode::PostStartHook => {
-            let what = "was killed because its postStart hook failed".to_owned();
-            (Cause::PostStartFailed, what, "mend its postStart hook".to_owned())
-        }
-    })
+/// The kubelet says of one that waits that its postStart hook failed, and killed it for that.
+fn killed_in_status(subject: Subject<'_>) -> Option<EndedByNode<'static>> {
+    let is_for_hook = subject.waiting()?.reason == WaitingReason::PostStartHookError;
+    is_for_hook.then_some(EndedByNode::PostStartHook)
 }
 
+/// On a cluster of kubelets an event near its end tells of the probe or hook that had it killed.
 fn killed_in_events(
     subject: Subject<'_>,
-    end: &ContainerStateTerminated,
+    end: &ContainerEnd<'_>,
     events: &[Seen],
 ) -> Option<EndedByNode<'static>> {
-    let ended = Tick::from(end.finished_at.as_ref()?);
+    let ended = end.finished_at?;
     // an event's time may be rounded up past an end that is rounded down
-    let slack = rekindle_types::TickDuration::from_secs(1);
     let verdict = events.iter().rev().find(|seen| {
         seen.reason == event::KILLING
             && seen.is_of(subject.name)
-            && seen.last <= ended + slack
+            && seen.last <= ended + SLACK
             && ended.since(seen.last).as_secs() <= PROBE_BEFORE_END_SECONDS
     })?;
     if verdict.message.contains("failed liveness probe") {
@@ -332,13 +304,6 @@ fn killed_in_events(
     (verdict.message == event::FAILED_POST_START_HOOK).then_some(EndedByNode::PostStartHook)
 }
 
-fn in_a_row(threshold: Option<i32>) -> String {
-    match threshold.unwrap_or(3) {
-        1 => String::new(),
-        n => format!(" {n} times in a row"),
-    }
-}
-
 /// What this probe said last.
 fn probe_output(subject: Subject<'_>, probe: &str, events: &[Seen]) -> Option<String> {
     let begin = format!("{probe} probe ");
@@ -346,106 +311,4 @@ fn probe_output(subject: Subject<'_>, probe: &str, events: &[Seen]) -> Option<St
     about
         .find(|seen| seen.reason == event::UNHEALTHY && seen.message.starts_with(&begin))
         .map(|seen| seen.message.clone())
-}
-
-/// What its end says by itself.
-fn ended(subject: Subject<'_>, end: &ContainerStateTerminated) -> (Cause, String, String) {
-    let message = line(end.message.as_deref().unwrap_or_default());
-    let own_log = "read its last lines; if they do not tell, the exit code is the app's own";
-    let (cause, what, advice) = match (end.reason.as_deref().unwrap_or_default(), end.exit_code) {
-        ("OOMKilled", _) => return out_of_memory(subject),
-        ("StartError" | "ContainerCannotRun", _) => return start_error(&message),
-        ("ContainerStatusUnknown", _) => (
-            Cause::Unknown,
-            "was gone, nobody saw how it ended".to_owned(),
-            "look whether the machine was restarted or ran out of memory",
-        ),
-        (_, 127) => (
-            Cause::CommandMissing,
-            "exited with 127: a shell's code for a command that is missing".to_owned(),
-            "mend the command or the image; no restart helps",
-        ),
-        (_, 126) => (
-            Cause::CommandNotExecutable,
-            "exited with 126: a shell's code for a command that cannot be executed".to_owned(),
-            "make the command executable in the image, or mend the command; no restart helps",
-        ),
-        (_, 0) if subject.restart_policy == "Always" => (
-            Cause::ExitedUnasked,
-            "exited with 0, and restartPolicy Always wants it to run for ever".to_owned(),
-            "if it is meant to end, run it as a Job or with restartPolicy OnFailure; else find out why it ends",
-        ),
-        (_, 0) => (Cause::ExitCode, "exited with 0".to_owned(), own_log),
-        (_, 137) => (
-            Cause::Signal,
-            "was killed by SIGKILL (exit code 137), not for its own memory limit".to_owned(),
-            "look who killed it: a grace period that was too short, a process of its own, or the machine out of memory",
-        ),
-        (_, code) => match signal_name(code - 128) {
-            Some(signal) => {
-                (Cause::Signal, format!("exited with {code} ({signal})"), signal_advice(code - 128))
-            }
-            None => (Cause::ExitCode, format!("exited with {code}"), own_log),
-        },
-    };
-    (cause, what, advice.to_owned())
-}
-
-fn signal_advice(signal: i32) -> &'static str {
-    match signal {
-        4 | 7 | 8 | 11 => {
-            "a fault in the program or a library for another processor: look for a core dump or a backtrace"
-        }
-        6 => "it aborted by itself: its last lines say which assertion failed",
-        31 => {
-            "seccomp does not let it make a system call that it needs: look at the pod's seccompProfile"
-        }
-        _ => "look who sent the signal",
-    }
-}
-
-fn out_of_memory(subject: Subject<'_>) -> (Cause, String, String) {
-    let limit = subject
-        .spec
-        .resources
-        .as_ref()
-        .and_then(|resources| resources.limits.as_ref()?.get("memory"))
-        .map(|limit| limit.0.clone());
-    let (what, advice) = match limit {
-        Some(limit) => (
-            format!("was killed for lack of memory (OOMKilled): its limit is {limit}"),
-            format!("raise resources.limits.memory above {limit}, or make it use less; no restart helps"),
-        ),
-        None => (
-            "was killed for lack of memory (OOMKilled): it has no limit of its own".to_owned(),
-            "the pod's limit or the machine was full: give it a memory request and a limit that it fits in".to_owned(),
-        ),
-    };
-    (Cause::OutOfMemory, what, advice)
-}
-
-fn start_error(message: &str) -> (Cause, String, String) {
-    let lower = message.to_lowercase();
-    let missing = ["no such file", "not found"].iter().any(|text| lower.contains(text));
-    let (cause, advice) = if missing {
-        (
-            Cause::CommandMissing,
-            "mend the command, the working directory or the image; no restart helps",
-        )
-    } else if lower.contains("permission denied") {
-        (
-            Cause::CommandNotExecutable,
-            "make the command executable in the image, or mend the command; no restart helps",
-        )
-    } else {
-        (
-            Cause::StartError,
-            "mend what the message names; the same command would fail to start again",
-        )
-    };
-    let what = match message {
-        "" => "could not be started".to_owned(),
-        message => format!("could not be started: {message}"),
-    };
-    (cause, what, advice.to_owned())
 }

@@ -1,11 +1,12 @@
 //! What happened to a pod in order, and to the pods of a workload together.
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_diagnosis::CauseFamily;
 use rekindle_types::Tick;
 use rekindle_types::pods::condition;
 use rekindle_types::reasons::event;
 
-use crate::account::{Cause, Entry, Source};
+use crate::account::{Entry, Source};
 use crate::climb::{self, Told};
 use crate::container::{Finding, findings};
 use crate::events::{self, Seen};
@@ -58,24 +59,8 @@ fn tell_ends(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick, history:
 
 /// It announces the kill that the container's end tells of already, with its reason and its count.
 fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
-    let is_killed_by_probe = |finding: &Finding| match finding.account.cause {
-        Cause::LivenessFailed | Cause::StartupFailed | Cause::PostStartFailed => true,
-        Cause::OutOfMemory
-        | Cause::CommandMissing
-        | Cause::CommandNotExecutable
-        | Cause::StartError
-        | Cause::ImageUnavailable
-        | Cause::ConfigurationMissing
-        | Cause::CreateError
-        | Cause::Signal
-        | Cause::ExitCode
-        | Cause::ExitedUnasked
-        | Cause::Unknown
-        | Cause::Restarted
-        | Cause::EndedWithPod
-        | Cause::ProbeErrored
-        | Cause::ReadinessFailed => false,
-    };
+    let is_killed_by_probe =
+        |finding: &Finding| finding.account.cause.family() == CauseFamily::KilledByNode;
     seen.reason == event::KILLING
         && findings
             .iter()

@@ -1,6 +1,7 @@
 //! Events, whichever of their two forms a recorder used, and which of them an account needs.
 
 use k8s_openapi::api::core::v1::Event;
+use rekindle_diagnosis::EventReading;
 use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 
@@ -56,37 +57,34 @@ fn container_of(field_path: &str) -> Option<String> {
 }
 
 impl Seen {
+    /// What it tells, by its reason.
+    pub(crate) fn reading(&self) -> EventReading {
+        EventReading::parse(&self.reason)
+    }
+
     pub(crate) fn is_of(&self, container: &str) -> bool {
         self.container.as_deref() == Some(container)
     }
 }
 
-/// The steps of every start.
+/// The steps of every start, and what a ledger tells better.
 pub(crate) fn is_a_step_of_every_start(seen: &Seen) -> bool {
-    matches!(seen.reason.as_str(), event::PULLING | event::PULLED | event::CREATED | event::STARTED)
-        || is_told_by_the_ladder(seen)
-}
-
-fn is_told_by_the_ladder(seen: &Seen) -> bool {
-    matches!(
-        seen.reason.as_str(),
-        event::LADDER_STEP | event::LADDER_HOLD | event::LADDER_EXHAUSTED
-    )
+    matches!(seen.reading(), EventReading::StepOfStart | EventReading::LadderDecision)
 }
 
 /// It says that the pod was ended.
 pub(crate) fn tells_of_an_end(seen: &Seen) -> bool {
-    let is_stopped =
-        seen.reason == event::KILLING && seen.message.starts_with("Stopping container");
-    is_stopped || tells_who_ended_it(seen)
+    is_plain_stop(seen) || tells_who_ended_it(seen)
+}
+
+/// A container is told to stop, and nothing else is said of it.
+fn is_plain_stop(seen: &Seen) -> bool {
+    seen.reading() == EventReading::Stop && seen.message.starts_with("Stopping container")
 }
 
 /// It says that the pod was ended, and by whom. That its containers are stopped is told after it.
 pub(crate) fn tells_who_ended_it(seen: &Seen) -> bool {
-    matches!(
-        seen.reason.as_str(),
-        "Evicted" | "NodeShutdown" | event::PREEMPTED | event::TAINT_MANAGER_EVICTION
-    )
+    seen.reading() == EventReading::EndOfPod
 }
 
 /// The same of a pod whose status is gone: that tells no more what keeps its containers from
@@ -99,17 +97,20 @@ pub(crate) fn is_routine_of_the_lost(seen: &Seen) -> bool {
 /// What goes without saying, or is told from a better source: the steps of every start, and what
 /// statuses, ledger and PodRestarts hold.
 pub(crate) fn is_routine(seen: &Seen) -> bool {
-    match seen.reason.as_str() {
-        _ if is_a_step_of_every_start(seen) => true,
-        event::SCHEDULED
-        | event::FAILED_SCHEDULING
-        | event::BACK_OFF
-        | event::POD_RESTARTED
-        | event::POD_RESTARTING => true,
-        event::KILLING => seen.message.starts_with("Stopping container"),
+    match seen.reading() {
+        EventReading::StepOfStart
+        | EventReading::LadderDecision
+        | EventReading::ToldByStatus
+        | EventReading::Restart
+        | EventReading::ControllerStep => true,
+        EventReading::Stop => is_plain_stop(seen),
         // the reason alone, which the container's status tells with its message
-        event::FAILED => seen.message.starts_with("Error: "),
-        "SuccessfulCreate" | "SuccessfulDelete" | "ScalingReplicaSet" => true,
-        _ => false,
+        EventReading::Failure => seen.message.starts_with("Error: "),
+        EventReading::EndOfPod
+        | EventReading::Obstacle(_)
+        | EventReading::Probe
+        | EventReading::OomKilling
+        | EventReading::News
+        | EventReading::Unknown => false,
     }
 }

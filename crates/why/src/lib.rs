@@ -5,7 +5,7 @@
 //! ```text
 //!   objects, events, log lines ──► pod │ gone │ workload │ node ──► Account ──┬── its JSON (`-o json`)
 //!                                      │                                        └── render: the text
-//!                 container: what ended it, what keeps it from starting
+//!                 container: what ended it, what keeps it from starting, as crate `diagnosis` reads it
 //!                 placement: what closes nodes to a pod
 //!                 node_size, stranded_volumes: why no node can ever take it
 //!                 probe_errors: probes that could not be run
@@ -15,7 +15,6 @@
 //!                 climb:     what the ladder decided, and what is next
 //!                 left:      which pods of a workload are gone and left something
 //!                 restarts, with_pod: who ended a container that did not end by itself
-//!                 pod_end:   what helps a pod that was ended as a whole
 //! ```
 //!
 //! An account says only what it has evidence for. Of the ends of a container the API keeps the
@@ -39,7 +38,6 @@ mod node_size;
 mod oom_events;
 mod placement;
 mod pod;
-mod pod_end;
 mod probe_errors;
 mod remembered;
 mod render;
@@ -51,8 +49,8 @@ mod words;
 mod workload;
 
 pub use account::{
-    Account, Cause, ClosedNodes, ContainerAccount, Entry, Example, LadderAccount, MemoryAccount,
-    Next, PodGroup, Source, State,
+    Account, ClosedNodes, ContainerAccount, Entry, Example, LadderAccount, MemoryAccount, Next,
+    PodGroup, Source, State,
 };
 pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence};
 pub use gone::of_gone;
@@ -60,6 +58,7 @@ pub use left::{Remains, left_behind};
 pub use node::of_node;
 pub use placement::waits_for_node;
 pub use pod::of_pod;
+pub use rekindle_diagnosis::Cause;
 pub use remembered::asked_for;
 pub use render::render;
 pub use workload::of_workload;

@@ -1,12 +1,12 @@
 //! The account of a pod.
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_diagnosis::{CauseFamily, EventReading, PodReason};
 use rekindle_types::Tick;
 use rekindle_types::pods::condition;
-use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 
-use crate::account::{Account, Cause, State};
+use crate::account::{Account, State};
 use crate::climb;
 use crate::condition::GATED;
 use crate::container::{Finding, findings};
@@ -17,18 +17,9 @@ use crate::history::average;
 use crate::node_size;
 use crate::oom_events;
 use crate::placement;
-use crate::pod_end;
 use crate::stranded_volumes;
 use crate::subject::{Subject, subjects};
 use crate::words::{line, show_span, times};
-
-/// Events of what keeps a pod from beginning although a node has it.
-const OBSTACLES: [&str; 4] = [
-    event::FAILED_CREATE_POD_SANDBOX,
-    event::FAILED_MOUNT,
-    "FailedAttachVolume",
-    "NetworkNotReady",
-];
 
 /// Why the pod is as it is.
 pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
@@ -149,8 +140,8 @@ fn failed(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick) -> Verdict 
     if !reason.is_empty() {
         let summary = format!("it ended as Failed ({reason}): {message}");
         let verdict = Verdict::new(State::Failed, summary);
-        return match pod_end::advice(reason, &message) {
-            Some(advice) => verdict.advise(advice),
+        return match PodReason::parse(reason).remedy(&message) {
+            Some(remedy) => verdict.advise(remedy),
             None => verdict,
         };
     }
@@ -213,25 +204,13 @@ fn of_finding(
     now: Tick,
 ) -> Verdict {
     let sentence = ends_sentence(subject, finding, &evidence.pod, now);
-    let state = match finding.account.cause {
-        Cause::ImageUnavailable | Cause::ConfigurationMissing | Cause::CreateError => {
-            State::Blocked
-        }
-        Cause::ReadinessFailed => State::NotReady,
-        Cause::ProbeErrored if is_ready(&evidence.pod) => State::Unchecked,
-        Cause::ProbeErrored => State::NotReady,
-        Cause::OutOfMemory
-        | Cause::CommandMissing
-        | Cause::CommandNotExecutable
-        | Cause::StartError
-        | Cause::LivenessFailed
-        | Cause::StartupFailed
-        | Cause::PostStartFailed
-        | Cause::Signal
-        | Cause::ExitCode
-        | Cause::ExitedUnasked
-        | Cause::Unknown => State::Failing,
-        Cause::Restarted | Cause::EndedWithPod => State::Starting,
+    let state = match finding.account.cause.family() {
+        CauseFamily::KeptFromStarting => State::Blocked,
+        CauseFamily::NotReady => State::NotReady,
+        CauseFamily::Unchecked if is_ready(&evidence.pod) => State::Unchecked,
+        CauseFamily::Unchecked => State::NotReady,
+        CauseFamily::Failed | CauseFamily::KilledByNode => State::Failing,
+        CauseFamily::EndedOnPurpose | CauseFamily::Waiting => State::Starting,
     };
     let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
     let verdict = Verdict::new(state, sentence);
@@ -281,20 +260,27 @@ fn not_broken(
         };
     }
     let started = subjects(pod).iter().any(|s| s.is_running() || s.last_end().is_some());
-    let obstacle = seen.iter().rev().find(|seen| OBSTACLES.contains(&seen.reason.as_str()));
-    match obstacle.filter(|_| !started) {
-        Some(seen) => {
-            let advice = match seen.reason.as_str() {
-                event::FAILED_MOUNT => {
-                    "create what the volume names, or mend the volume; the node goes on by itself"
-                }
-                _ => {
-                    "look at the node: its network, its runtime and its disk; the node tries again by itself"
-                }
-            };
+    let mut obstacles = seen.iter().rev().filter_map(|seen| match seen.reading() {
+        EventReading::Obstacle(obstacle) => Some((seen, obstacle)),
+        EventReading::StepOfStart
+        | EventReading::LadderDecision
+        | EventReading::Restart
+        | EventReading::ToldByStatus
+        | EventReading::Failure
+        | EventReading::Stop
+        | EventReading::ControllerStep
+        | EventReading::EndOfPod
+        | EventReading::Probe
+        | EventReading::OomKilling
+        | EventReading::News
+        | EventReading::Unknown => None,
+    });
+    match obstacles.next().filter(|_| !started) {
+        Some((seen, obstacle)) => {
             let count = times(seen.count);
             let summary = format!("it cannot begin: {}, {count}: {}", seen.reason, seen.message);
-            Verdict::new(State::Blocked, summary).advise(advice)
+            let advice = format!("{}; {}", obstacle.remedy(), obstacle.outlook());
+            Verdict::new(State::Blocked, summary).advise(&advice)
         }
         None if started => unready(pod),
         None => Verdict::new(State::Starting, "it is starting; nothing has failed so far"),
@@ -338,28 +324,15 @@ fn all_are_ready(pod: &Pod) -> bool {
 fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) -> String {
     let account = &finding.account;
     let sentence = format!("container {:?} {}", account.name, account.what);
-    match account.cause {
-        Cause::ImageUnavailable
-        | Cause::ConfigurationMissing
-        | Cause::CreateError
-        | Cause::ProbeErrored
-        | Cause::ReadinessFailed => match account.evidence.first() {
+    match account.cause.family() {
+        CauseFamily::KeptFromStarting
+        | CauseFamily::Waiting
+        | CauseFamily::NotReady
+        | CauseFamily::Unchecked => match account.evidence.first() {
             Some(line) => format!("{sentence}: {line}"),
             None => sentence,
         },
-        Cause::OutOfMemory
-        | Cause::CommandMissing
-        | Cause::CommandNotExecutable
-        | Cause::StartError
-        | Cause::LivenessFailed
-        | Cause::StartupFailed
-        | Cause::PostStartFailed
-        | Cause::Signal
-        | Cause::ExitCode
-        | Cause::ExitedUnasked
-        | Cause::Restarted
-        | Cause::EndedWithPod
-        | Cause::Unknown => {
+        CauseFamily::Failed | CauseFamily::KilledByNode | CauseFamily::EndedOnPurpose => {
             let when = ends(subject, pod, now);
             match when.count {
                 0 | 1 if subject.is_done() => format!("{sentence} before it was done"),

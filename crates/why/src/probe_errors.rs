@@ -4,10 +4,11 @@
 //! A probe that cannot be run says neither yes nor no (`pkg/kubelet/prober`): no restart and no
 //! change of readiness follows from it.
 
+use rekindle_diagnosis::Cause;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::account::{Cause, ContainerAccount};
+use crate::account::ContainerAccount;
 use crate::container::Finding;
 use crate::events::Seen;
 use crate::subject::Subject;

@@ -1,6 +1,6 @@
 //! Whether a container ended because it was to be restarted.
 
-use k8s_openapi::api::core::v1::ContainerStateTerminated;
+use rekindle_diagnosis::ContainerEnd;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 
@@ -14,15 +14,14 @@ const SLACK: TickDuration = TickDuration::from_secs(1);
 /// for some minutes, else by the pod's events.
 pub(crate) fn that_ended(
     container: &str,
-    end: &ContainerStateTerminated,
+    end: &ContainerEnd<'_>,
     evidence: &PodEvidence,
     seen: &[Seen],
 ) -> Option<String> {
-    let (started, finished) = (end.started_at.as_ref(), end.finished_at.as_ref());
-    let (started, finished) = (Tick::from(started?), Tick::from(finished?));
+    let (started, finished) = (end.started_at?, end.finished_at?);
     // within that second nobody can tell which was first; but what a signal ended, a restart that
     // was at it has sent
-    let begun_by = if was_signalled(end) { started - SLACK } else { started };
+    let begun_by = if end.may_answer_stop() { started - SLACK } else { started };
     let mut restarts = evidence.restarts.iter();
     let restart = restarts.find(|restart| restart.has_ended(container, begun_by, finished));
     if let Some(restart) = restart {
@@ -54,23 +53,10 @@ pub(crate) fn that_ended(
 /// Whether a restart that began at this time was a ladder's answer to this very end, for its reason
 /// tells of the container. A ladder needs no second for it, and statuses tell whole seconds: what
 /// ended by itself would seem to have been ended by what it brought about.
-fn answers(
-    container: &str,
-    end: &ContainerStateTerminated,
-    reason: Option<&str>,
-    began: Tick,
-) -> bool {
+fn answers(container: &str, end: &ContainerEnd<'_>, reason: Option<&str>, began: Tick) -> bool {
     let tells_of_it =
         reason.is_some_and(|reason| reason.starts_with(&format!("container {container:?} ")));
-    let finished = end.finished_at.as_ref().map(Tick::from);
-    tells_of_it && !was_signalled(end) && finished.is_some_and(|at| began < at + SLACK)
-}
-
-/// True when it ended as what is told to stop does: by SIGTERM, or by SIGKILL after its grace
-/// period.
-pub(crate) fn was_signalled(end: &ContainerStateTerminated) -> bool {
-    let is_oom = end.reason.as_deref() == Some("OOMKilled");
-    !is_oom && matches!(end.exit_code, 137 | 143)
+    tells_of_it && !end.may_answer_stop() && end.finished_at.is_some_and(|at| began < at + SLACK)
 }
 
 /// The name in an event about a PodRestart.

@@ -1,8 +1,7 @@
 //! A container of a pod, with its status: what of it an account asks about.
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
-};
+use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use rekindle_diagnosis::{ContainerEnd, ContainerWait, RestartTerms, StartedBy};
 
 /// A container with what its pod says of it.
 #[derive(Clone, Copy, Debug)]
@@ -10,39 +9,41 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
     pub(crate) spec: &'a Container,
     pub(crate) status: &'a ContainerStatus,
-    pub(crate) restart_policy: &'a str,
+    /// The pod's `restartPolicy`.
+    of_pod: Option<&'a str>,
+    list: SpecList,
+}
+
+/// The list of its pod's spec that a container is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SpecList {
+    InitContainers,
+    Containers,
 }
 
 /// The containers of a pod that have a status, init containers first.
 pub(crate) fn subjects(pod: &Pod) -> Vec<Subject<'_>> {
     let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
-    let of_pod = spec.restart_policy.as_deref().unwrap_or("Always");
-    let init = spec.init_containers.iter().flatten().map(|container| {
-        let policy = match (container.restart_policy.as_deref(), of_pod) {
-            (Some(own), _) => own,
-            // an init container that has succeeded is not started again
-            (None, "Always") => "OnFailure",
-            (None, of_pod) => of_pod,
-        };
-        (container, policy)
-    });
-    let regular = spec
-        .containers
+    let of_pod = spec.restart_policy.as_deref();
+    let init = spec
+        .init_containers
         .iter()
-        .map(|container| (container, container.restart_policy.as_deref().unwrap_or(of_pod)));
+        .flatten()
+        .map(|container| (container, SpecList::InitContainers));
+    let regular = spec.containers.iter().map(|container| (container, SpecList::Containers));
     let statuses: Vec<&ContainerStatus> =
         status.init_container_statuses.iter().chain(&status.container_statuses).flatten().collect();
     init.chain(regular)
-        .filter_map(|(spec, restart_policy)| {
+        .filter_map(|(spec, list)| {
             let status = statuses.iter().find(|status| status.name == spec.name)?;
-            Some(Subject { name: &spec.name, spec, status, restart_policy })
+            Some(Subject { name: &spec.name, spec, status, of_pod, list })
         })
         .collect()
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn waiting(&self) -> Option<&'a ContainerStateWaiting> {
-        self.status.state.as_ref()?.waiting.as_ref()
+    pub(crate) fn waiting(&self) -> Option<ContainerWait<'a>> {
+        self.status.state.as_ref()?.waiting.as_ref().map(ContainerWait::parse)
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -76,9 +77,18 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// What answers an end of it.
+    pub(crate) fn started_by(&self, end: &ContainerEnd<'_>) -> StartedBy {
+        let terms = match self.list {
+            SpecList::InitContainers => RestartTerms::from_init(self.spec, self.of_pod),
+            SpecList::Containers => RestartTerms::from_regular(self.spec, self.of_pod),
+        };
+        terms.started_by(end.exit_code)
+    }
+
     /// It ended as it should.
     pub(crate) fn is_done(&self) -> bool {
         let now = self.status.state.as_ref().and_then(|state| state.terminated.as_ref());
-        now.is_some_and(|end| end.exit_code == 0) && self.restart_policy != "Always"
+        now.map(ContainerEnd::parse).is_some_and(|end| end.is_success(self.started_by(&end)))
     }
 }

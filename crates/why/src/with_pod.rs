@@ -1,16 +1,15 @@
 //! Whether a container ended because its pod was ended, or its node was stopped. What it exits with
 //! then is its answer to that, and says nothing of its work.
 
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_diagnosis::{ContainerEnd, PodReason, TerminatedReason};
 use rekindle_types::pods::condition;
-use rekindle_types::reasons::event::{self, LADDER_EXHAUSTED};
+use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{RestartLedger, RestartLedgerStatus};
-use rekindle_types::{NodeStopEnd, Tick, TickDuration};
+use rekindle_types::{Tick, TickDuration};
 
 use crate::events::Seen;
 use crate::evidence::PodEvidence;
-use crate::pod_end::DEADLINE_EXCEEDED;
-use crate::restarts::was_signalled;
 use crate::subject::Subject;
 use crate::words::line;
 
@@ -25,11 +24,11 @@ const GRACE_SECONDS: i64 = 30;
 /// ended by itself before.
 pub(crate) fn that_ended(
     subject: Subject<'_>,
-    end: &ContainerStateTerminated,
+    end: &ContainerEnd<'_>,
     evidence: &PodEvidence,
     seen: &[Seen],
 ) -> Option<String> {
-    if NodeStopEnd::split(end.message.as_deref().unwrap_or_default()).is_some() {
+    if end.node_stop.is_some() {
         return Some("when its node was stopped".to_owned());
     }
     let status = evidence.pod.status.as_ref()?;
@@ -37,7 +36,7 @@ pub(crate) fn that_ended(
     if status.phase.as_deref() != Some("Failed") || subject.is_done() {
         return None;
     }
-    if reason != LADDER_EXHAUSTED {
+    if PodReason::parse(reason) != PodReason::LadderExhausted {
         let with_pod = is_end_of_pod(subject, end, &evidence.pod, status, seen);
         return with_pod.then(|| format!("with its pod ({})", line(reason)));
     }
@@ -50,7 +49,7 @@ pub(crate) fn that_ended(
             let counted = counted.map_or(0, |entry| entry.ended_attempts);
             (format!("ladder {:?}", ledger.spec.ladder_name), subject.ends() > counted)
         }
-        None => ("its ladder".to_owned(), was_signalled(end)),
+        None => ("its ladder".to_owned(), end.may_answer_stop()),
     };
     was_ended.then(|| format!("by {ladder}, which is exhausted (onExhausted Fail)"))
 }
@@ -59,18 +58,18 @@ pub(crate) fn that_ended(
 /// where none does, a container that was to run for ever and exited with 0 was asked to.
 fn is_end_of_pod(
     subject: Subject<'_>,
-    end: &ContainerStateTerminated,
+    end: &ContainerEnd<'_>,
     pod: &Pod,
     status: &PodStatus,
     seen: &[Seen],
 ) -> bool {
-    if was_signalled(end) {
+    if end.may_answer_stop() {
         return true;
     }
-    if end.reason.as_deref() == Some("OOMKilled") {
+    if end.reason == TerminatedReason::OomKilled {
         return false;
     }
-    let Some(finished) = end.finished_at.as_ref().map(Tick::from) else { return false };
+    let Some(finished) = end.finished_at else { return false };
     let by_events = is_told_to_stop(subject.name, finished, pod, seen);
     let by_times = by_events.or_else(|| ended_after_pod_was_to_end(finished, pod, status));
     by_times.unwrap_or(end.exit_code == 0)
@@ -93,7 +92,8 @@ fn is_told_to_stop(container: &str, finished: Tick, pod: &Pod, seen: &[Seen]) ->
 /// What the pod says of when it was ended: its deadline, or when its node had ended it.
 fn ended_after_pod_was_to_end(finished: Tick, pod: &Pod, status: &PodStatus) -> Option<bool> {
     let deadline = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
-    if let (Some(DEADLINE_EXCEEDED), Some(deadline)) = (status.reason.as_deref(), deadline) {
+    let reason = status.reason.as_deref().map(PodReason::parse);
+    if let (Some(PodReason::DeadlineExceeded), Some(deadline)) = (reason, deadline) {
         let began = Tick::from(status.start_time.as_ref()?);
         return Some(finished + SLACK >= began + TickDuration::of_field(deadline));
     }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::{Tick, TickDuration, span};
 
-/// Letters of a foreign message that are shown.
-const MESSAGE_LETTERS_MAX: usize = 400;
+pub(crate) use rekindle_diagnosis::message_line as line;
+
 const DAY_SECONDS: u64 = 86_400;
 
 /// The two largest units: `45s`, `5m`, `1h5m`, `20d15h`.
@@ -61,21 +61,6 @@ fn grouped(number: u32) -> String {
         text.push(digit);
     }
     text
-}
-
-/// A foreign message as one line without control characters, cut to a length.
-pub(crate) fn line(text: &str) -> String {
-    let mut words = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if !word.is_empty() && !words.is_empty() {
-            words.push(' ');
-        }
-        words.push_str(word);
-    }
-    match words.char_indices().nth(MESSAGE_LETTERS_MAX) {
-        Some((end, _)) => format!("{}…", &words[..end]),
-        None => words,
-    }
 }
 
 /// What makes the digits after it a name, up to the next quote.
@@ -149,12 +134,6 @@ mod tests {
         ] {
             assert_eq!(show_bytes(bytes), text);
         }
-    }
-
-    #[test]
-    fn a_foreign_message_cannot_move_the_cursor_or_fill_the_screen() {
-        assert_eq!(line("a\u{1b}[2J\n\tb\r"), "a [2J b");
-        assert_eq!(line(&"é".repeat(1000)).chars().count(), MESSAGE_LETTERS_MAX + 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Containers that failed or do not start: what did not help, and what is done now.
 
+use rekindle_diagnosis::{Diagnosis, Prognosis};
 use rekindle_types::Tick;
 use rekindle_types::span::show;
 use rekindle_types::v1alpha1::Rung;
@@ -9,7 +10,6 @@ use super::{
     short_name,
 };
 use crate::attempts::Attempts;
-use crate::evidence::{Diagnosis, Verdict};
 use crate::explanation::{Explanation, Phrase};
 use crate::failures::{Failure, Part};
 use crate::policy::Step;
@@ -143,9 +143,9 @@ impl Story<'_> {
             Some(_) | None => String::new(),
         };
         let container = self.policy.step(Rung::Container);
-        let verdict = match (self.failure.diagnosis.verdict, container) {
+        let verdict = match (self.failure.diagnosis.prognosis, container) {
             (_, _) if self.elsewhere.is_some() => String::new(),
-            (Verdict::Helps { from }, _) if from > Rung::Container => {
+            (Prognosis::Helps { from }, _) if from > Rung::Container => {
                 " together with its sandbox; restarting the container cannot help".to_owned()
             }
             (_, Some(step)) => format!(
