@@ -14,13 +14,14 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("types", &[]),
     ("store", &[]),
     ("shim", &[]),
     ("demo", &[]),
     ("manifest", &[]),
     ("pod", &["types"]),
+    ("pod-driver", &["types", "pod"]),
     ("diagnosis", &["types"]),
     ("ladder", &["types", "diagnosis"]),
     ("why", &["types", "diagnosis"]),
@@ -31,8 +32,8 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "controllers", "ladder"]),
     ("operator", &["types", "controllers", "reconcile"]),
-    ("node", &["types", "pod", "runtime", "net", "manifest"]),
-    ("sim", &["types", "store", "api", "pod", "ladder", "controllers", "reconcile"]),
+    ("node", &["types", "pod", "pod-driver", "runtime", "net", "manifest"]),
+    ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
 ];
 
 /// The crates without IO, clock, randomness and threads. They may use each other.

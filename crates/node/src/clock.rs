@@ -58,6 +58,14 @@ impl Clock {
     }
 }
 
+/// Until this instant, if there is one.
+pub(crate) async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What `Instant` counts stands still while the machine is suspended; this does not.
 fn since_boot() -> Duration {
     let time = clock_gettime(ClockId::Boottime);

@@ -269,7 +269,8 @@ mod tests {
         let (pki, key) = (path.join(PKI), path.join(PKI).join("ca.key"));
         std::fs::create_dir(&pki).unwrap();
         std::fs::write(&key, "").unwrap();
-        [&pki, &key].map(|opened| open_to_all(opened));
+        open_to_all(&pki);
+        open_to_all(&key);
         drop(DataDir::hold(&path).unwrap());
         assert_eq!([mode_of(&pki), mode_of(&key)], [0o700, 0o600]);
 

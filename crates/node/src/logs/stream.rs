@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::error::LogError;
 use super::reader::{Chunk, Reader, Selection};
 use super::run::{attempt_of, has_ended};
-use crate::clock::Clock;
+use crate::clock::{Clock, sleep_until};
 use crate::folder_watch::FolderWatch;
 use crate::layout::NodeDirs;
 use crate::pods::PodIndex;
@@ -179,14 +179,6 @@ impl Reading {
         .await?;
         self.reader = Some(reader);
         chunk
-    }
-}
-
-/// For ever when there is no such time.
-async fn sleep_until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -1,29 +1,13 @@
-//! A writer that carries only the newest value to the API: one write in flight, retried with
-//! backoff, and what was not written yet is replaced by what is newer. So an older value is never
-//! written over a newer one.
+//! A writer of its own task that carries only the newest value to the API. When a value is written,
+//! held or tried again is for [`LatestWrite`] to say.
 
 use std::future::Future;
-use std::time::Duration;
 
+use rekindle_pod_driver::{LatestWrite, Urgency, WriteOutcome};
+use rekindle_types::Tick;
 use tokio::sync::watch;
 
-/// The first wait after a failed write.
-const RETRY_MIN: Duration = Duration::from_millis(50);
-/// The longest wait between writes that fail.
-const RETRY_MAX: Duration = Duration::from_secs(10);
-
-/// How long a value that is expected to be replaced soon waits for that.
-const HOLD: Duration = Duration::from_millis(10);
-
-/// When a value is to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Urgency {
-    /// At once.
-    Now,
-    /// After [`HOLD`], unless one that is to be written at once replaces it: each write costs an
-    /// fsync, and the one that matters would wait for it.
-    Soon,
-}
+use crate::clock::{Clock, sleep_until};
 
 /// What a writer is handed: values, numbered, the newest alone.
 #[derive(Clone, Debug)]
@@ -44,17 +28,6 @@ impl<T> Submitted<T> {
     pub(crate) fn replace(&mut self, value: T, urgency: Urgency) {
         *self = Self { number: self.number + 1, urgency, value };
     }
-}
-
-/// What became of one write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WriteOutcome {
-    /// It stands in the API.
-    Written,
-    /// It could not be written now.
-    Retry,
-    /// The object is gone: nothing will ever be written again.
-    Gone,
 }
 
 /// How far a writer has come: the number of the last value that stands in the API, or that there is
@@ -88,53 +61,57 @@ pub(crate) async fn write_latest<T, W, F>(
     W: Fn(T) -> F,
     F: Future<Output = WriteOutcome>,
 {
-    let mut wait = RETRY_MIN;
-    let mut written = 0;
+    let clock = Clock::of_timers(Tick::ZERO);
+    let first = values.borrow_and_update().clone();
+    let mut number = first.number;
+    let mut latest = LatestWrite::new(first.value.clone());
+    if number > 0 {
+        latest.submit(clock.now(), first.value, first.urgency);
+    }
+    let mut is_open = true;
     loop {
-        let newest = values.borrow_and_update().number;
-        if newest == written {
-            if values.changed().await.is_err() {
-                return;
+        while let Some(value) = latest.poll(clock.now()) {
+            let outcome = write(value).await;
+            latest.settle(clock.now(), outcome);
+            match outcome {
+                WriteOutcome::Written => {
+                    progress.send_replace(Progress::Written(number));
+                }
+                WriteOutcome::Retry => {}
+                WriteOutcome::Gone => {
+                    progress.send_replace(Progress::Gone);
+                    return;
+                }
             }
-            continue;
         }
-        held(&mut values).await;
-        let Submitted { number, value, .. } = values.borrow_and_update().clone();
-        match write(value).await {
-            WriteOutcome::Written => {
-                written = number;
-                wait = RETRY_MIN;
-                progress.send_replace(Progress::Written(number));
-            }
-            WriteOutcome::Retry => {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(RETRY_MAX);
-            }
-            WriteOutcome::Gone => {
-                progress.send_replace(Progress::Gone);
-                return;
-            }
+        if !is_open && latest.is_settled() {
+            return;
+        }
+        let timeout = latest.poll_timeout().map(|at| clock.instant_of(at));
+        tokio::select! {
+            changed = values.changed(), if is_open => match changed {
+                Ok(()) => {
+                    let newest = values.borrow_and_update().clone();
+                    number = newest.number;
+                    latest.submit(clock.now(), newest.value, newest.urgency);
+                }
+                Err(_) => is_open = false,
+            },
+            () = sleep_until(timeout) => {}
         }
     }
-}
-
-/// Waits while the newest value may wait, and no longer than [`HOLD`].
-async fn held<T>(values: &mut watch::Receiver<Submitted<T>>) {
-    let urgent = values.wait_for(|submitted| match submitted.urgency {
-        Urgency::Now => true,
-        Urgency::Soon => false,
-    });
-    // an error means that nothing newer will come; either way what is there now is written
-    let _held = tokio::time::timeout(HOLD, urgent).await;
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use tokio::time::Instant;
 
     use super::*;
+
+    const HOLD: Duration = Duration::from_millis(10);
 
     /// A writer that writes down what it was given and when (in virtual time).
     struct World {

@@ -1,10 +1,10 @@
 //! The pods of this node.
 //!
 //! ```text
-//!  API watch ─┐                       ┌► Worker (one task a pod): PodCore, its timers, its actions ─► runtime, network,
-//!  PodRestarts┼─► Manager ── inbox ───┤     │        │         │                                      volumes
+//!  API watch ─┐                       ┌► Worker (one task a pod): a loop over PodDriver ─► runtime, network,
+//!  PodRestarts┼─► Manager ── inbox ───┤     │        │         │                          volumes
 //!  runtime ───┘   (one task)          └► …  │        │         └► Recorder (one task): Events
-//!  events                                   │        └► StatusWriter: newest status wins, one write in flight
+//!  events                                   │        └► StatusWriter: the pod's status in the API
 //!                                           └► the journal, written before the next action
 //! ```
 
@@ -31,7 +31,6 @@ mod termination_message;
 mod tests;
 mod worker;
 
-pub(crate) use coalescing_writer::Urgency;
 pub(crate) use index::{PodIndex, PodView};
 pub(crate) use manager::{Manager, Rules, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;
@@ -40,4 +39,4 @@ pub(crate) use resolver::Resolvers;
 pub(crate) use restarts::TakenUp;
 pub(crate) use room::NodeRoom;
 pub(crate) use snapshot::sandbox_network_ids;
-pub(crate) use status_writer::StatusWriter;
+pub(crate) use status_writer::{StatusWriter, answered};

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use rekindle_pod::Journal;
+use rekindle_pod_driver::{Urgency, WriteOutcome};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus};
 use rekindle_types::{PodUid, Tick};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::coalescing_writer::{Progress, Submitted, Urgency, WriteOutcome, reached, write_latest};
+use super::coalescing_writer::{Progress, Submitted, reached, write_latest};
 use super::journal_file::JournalFile;
 use crate::layout::NodeDirs;
 

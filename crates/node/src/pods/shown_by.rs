@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
+use rekindle_pod_driver::{Existence, StatusToWrite};
 use rekindle_types::PodRef;
 
-use super::coalescing_writer::Urgency;
 use super::recovery::delete_object;
-use super::status_writer::StatusWriter;
+use super::status_writer::{StatusWriter, StatusWriting};
 use crate::context::NodeContext;
 use crate::static_pods::{MirrorKeeper, MirrorView};
 
@@ -19,13 +19,6 @@ pub(crate) enum Source {
     Api,
     /// A manifest on this node; a mirror shows it in the API.
     File(MirrorView),
-}
-
-/// Whether the API still has the pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Existence {
-    Exists,
-    Vanished,
 }
 
 /// Where a pod's status goes.
@@ -46,18 +39,21 @@ impl ShownBy {
     ) -> Self {
         let client = node.client.clone();
         match source {
-            Source::Api => Self::Itself(StatusWriter::start(client, pod_ref.clone(), pod)),
+            Source::Api => Self::Itself(StatusWriter::new(client, pod_ref.clone())),
             Source::File(mirror) => {
                 Self::Mirror(MirrorKeeper::start(client, &node.name, pod.clone(), mirror))
             }
         }
     }
 
-    /// Hands in a newer status.
-    pub(super) fn submit(&self, status: Arc<PodStatus>, urgency: Urgency) {
+    /// Begins to write a status. A mirror's keeper has it at once, and writes it by itself.
+    pub(super) fn write(&self, write: StatusToWrite) -> StatusWriting {
         match self {
-            Self::Itself(writer) => writer.submit(status, urgency),
-            Self::Mirror(keeper) => keeper.submit(status, urgency),
+            Self::Itself(writer) => writer.write(write),
+            Self::Mirror(keeper) => {
+                keeper.submit(write.status);
+                StatusWriting::handed_on()
+            }
         }
     }
 
@@ -66,23 +62,6 @@ impl ShownBy {
         match self {
             Self::Itself(_) => Some(pod.uid.0.clone()),
             Self::Mirror(keeper) => keeper.uid(),
-        }
-    }
-
-    /// The pod was seen as this; a mirror is seen by its keeper.
-    pub(super) fn observe(&self, pod: &Pod) {
-        match self {
-            Self::Itself(writer) => writer.observe(pod),
-            Self::Mirror(_) => {}
-        }
-    }
-
-    /// Waits until the newest status stands in the API. Of a static pod nothing hangs on it: its
-    /// file says what it is.
-    pub(super) async fn flush(&mut self) {
-        match self {
-            Self::Itself(writer) => writer.flush().await,
-            Self::Mirror(_) => {}
         }
     }
 

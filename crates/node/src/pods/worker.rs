@@ -3,11 +3,9 @@
 
 mod ending;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -16,27 +14,31 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
-    EvictionCause, Journal, Outcome, PodCore, RestartRequest, concerns_core, oom_killing,
+    EvictionCause, Journal, Outcome, RestartRequest, oom_killing,
+};
+use rekindle_pod_driver::{
+    Existence, JournalFailure, PodDriver, PodEffect, RestartReport, StatusAnswer,
 };
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::pods::is_final;
 use rekindle_types::v1alpha1::PodRestart;
-use rekindle_types::{PodRef, Tick, TickDuration, causes};
+use rekindle_types::{PodRef, Tick, causes};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::volumes::VolumeWork;
 use super::actions::{PodActions, made};
-use super::coalescing_writer::Urgency;
 use super::container_tasks::AskedContainers;
 use super::inbox::{Awaited, Input};
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile};
 use super::placement;
 use super::restarts::{RestartReporter, is_settled};
-use super::shown_by::{Existence, ShownBy, Source};
+use super::shown_by::{ShownBy, Source};
 use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_downward_files, concerns_references};
+use super::status_writer::{StatusWriting, answered};
 use super::termination_message::read_message;
+use crate::clock::sleep_until;
 use crate::config::Duty;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
@@ -47,13 +49,8 @@ use crate::objects::{PodObjects, pod_references};
 use crate::shutdown;
 use crate::tokens::{Found, PodTokens};
 
-/// How long to wait before a journal that could not be written (disk full) is tried again. Nothing
-/// else is begun meanwhile.
-const JOURNAL_RETRY: Duration = Duration::from_secs(1);
 /// What a pod is told of a panic.
 const FAILED_INSIDE: &str = "the node agent panicked; its log has the cause";
-/// Grace of a pod that gives none.
-const DEFAULT_GRACE_SECONDS: i64 = 30;
 
 /// What a worker is started with.
 pub(crate) struct WorkerStart {
@@ -78,30 +75,19 @@ pub(crate) enum Admission {
     InQuestion { known: Option<Arc<Node>> },
 }
 
-/// Why the worker goes on as it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// The pod is to run as its spec says.
-    Serving,
-    /// The node stops: containers end, and nothing is written that would say the pod is over.
-    NodeStopping,
-}
-
 pub(crate) struct Worker<R, N> {
     node: Arc<NodeContext<R, N>>,
     pub(super) pod_ref: PodRef,
     dirs: PodDirs,
-    pod: Arc<Pod>,
-    core: PodCore,
-    mode: Mode,
+    driver: PodDriver,
     ips: Vec<IpAddr>,
     updates: watch::Receiver<Arc<Pod>>,
     inbox: mpsc::UnboundedReceiver<Input>,
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<Outcome, ActionError>)>>,
     /// Restarts that were asked for, and whose images are being made sure of.
     image_checks: FuturesUnordered<BoxFuture<'static, (RestartRequest, Result<(), String>)>>,
-    /// Those under way whose end brings the containers on.
-    leading_on: BTreeSet<ActionId>,
+    /// The write of a status that is under way.
+    status_write: Option<StatusWriting>,
     journal: JournalFile,
     journal_sync: BackgroundSync,
     asked: AskedContainers,
@@ -113,9 +99,6 @@ pub(crate) struct Worker<R, N> {
     volumes: VolumeWork,
     tokens: Arc<PodTokens>,
     payload_update: Option<BoxFuture<'static, ()>>,
-    /// Grace of the deletion as last told to the core, in seconds.
-    deletion_grace: Option<i64>,
-    existence: Existence,
     /// Since when a new pod's start is awaited; `None` once it runs, or when an agent before began
     /// it.
     awaited_since: Option<Tick>,
@@ -145,7 +128,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
         let WorkerStart { pod_ref, found, duty, admission, updates, inbox, source } = start;
         let mut worker = Self::new(node, pod_ref, source.clone(), updates, inbox);
-        worker.keep_pod();
+        worker.keep_pod(worker.driver.pod());
         match duty {
             Duty::Serve => {}
             // before the core looks at what stands, so that it begins nothing
@@ -171,18 +154,13 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let dirs = node.dirs.pod(&pod_ref);
         let now = node.clock.now();
         let journal = JournalFile::new(dirs.journal());
-        let mut awaited_since = None;
-        let (core, found) = match journal.read::<Journal>() {
-            Some(kept) => {
-                let core = PodCore::recover(now, pod.clone(), kept, node.core_config.clone());
-                (core, Found::Adopted)
-            }
-            None => {
-                awaited_since = Some(now);
-                (PodCore::new(now, pod.clone(), node.core_config.clone()), Found::New)
-            }
+        let kept = journal.read::<Journal>();
+        let (found, awaited_since) = match &kept {
+            Some(_) => (Found::Adopted, None),
+            None => (Found::New, Some(now)),
         };
-        node.room.hold(&pod_ref.uid, core.granted_requests(), Rank::of(&pod));
+        let driver = PodDriver::new(now, pod.clone(), kept, node.core_config.clone());
+        node.room.hold(&pod_ref.uid, driver.core().granted_requests(), Rank::of(&pod));
         let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
         let view = PodView { pod_ref: pod_ref.clone(), pod: updates.clone(), status };
         node.index.insert(view);
@@ -201,21 +179,17 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             tokens: Arc::new(PodTokens::new(&pod, found, now)),
             payload_update: None,
             dirs,
-            pod,
-            core,
-            mode: Mode::Serving,
+            driver,
             ips: Vec::new(),
             updates,
             inbox,
             under_way: FuturesUnordered::new(),
             image_checks: FuturesUnordered::new(),
-            leading_on: BTreeSet::new(),
+            status_write: None,
             journal,
             journal_sync: BackgroundSync::default(),
             asked: AskedContainers::default(),
             shown,
-            deletion_grace: None,
-            existence: Existence::Exists,
             awaited_since,
             departure: Departure::WithObject,
             awaited: Vec::new(),
@@ -231,44 +205,47 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             Admission::Refused(refusal) => Some(refusal),
             Admission::InQuestion { known } => {
                 let (client, name) = (&self.node.client, &self.node.name);
-                placement::refusal(client, name, &self.pod, known, source).await
+                placement::refusal(client, name, self.driver.pod(), known, source).await
             }
         }
     }
 
     /// Keeps the pod beside its journal, so that it can be ended gracefully when the API forgets it
     /// while no agent runs.
-    fn keep_pod(&self) {
+    fn keep_pod(&self, pod: &Pod) {
         let path = self.dirs.pod();
         let made = std::fs::create_dir_all(self.dirs.root());
         if let Err(error) = made
             .map_err(|e| e.to_string())
-            .and_then(|()| write_json(&path, self.pod.as_ref()).map_err(|e| causes(&e)))
+            .and_then(|()| write_json(&path, pod).map_err(|e| causes(&e)))
         {
             tracing::warn!(pod = %self.pod_ref, error, "failed to write the pod's spec beside its journal");
         }
     }
 
     async fn look(&mut self, found: Vec<SandboxSnapshot>) {
-        let snapshot = snapshot_of(&self.node, &self.pod, &self.dirs, found).await;
+        let snapshot = snapshot_of(&self.node, self.driver.pod(), &self.dirs, found).await;
         if let Some(newest) = snapshot.sandboxes.last() {
             self.ips.clone_from(&newest.ips);
         }
         self.handle(Event::RuntimeSnapshot(snapshot));
-        self.tell_deletion();
     }
 
     fn handle(&mut self, event: Event) {
-        self.core.handle(self.node.clock.now(), event);
+        self.driver.handle(self.now(), event);
+    }
+
+    fn now(&self) -> Tick {
+        self.node.clock.now()
     }
 
     /// Until the core is done, or the agent ends.
     async fn serve(&mut self) -> Flow {
         loop {
-            if self.begin_actions() == Flow::Finished {
+            if self.carry_out() == Flow::Finished {
                 return Flow::Finished;
             }
-            let timeout = self.core.poll_timeout().map(|at| self.node.clock.instant_of(at));
+            let timeout = self.timeout();
             let token_due = self.token_due();
             tokio::select! {
                 biased;
@@ -286,82 +263,50 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 () = self.objects_changed.notified() => self.update_payloads(),
                 () = done(&mut self.payload_update) => self.payload_update = None,
                 () = sleep_until(token_due), if token_due.is_some() => self.update_payloads(),
+                answer = answered(&mut self.status_write) => self.status_answered(answer),
                 () = sleep_until(timeout), if timeout.is_some() => {
-                    self.core.handle_timeout(self.node.clock.now());
+                    self.driver.handle_timeout(self.now());
                 }
-                () = tokio::time::sleep(JOURNAL_RETRY), if self.core.is_held_up() => {}
             }
         }
     }
 
-    /// Begins everything that the core asks for.
-    fn begin_actions(&mut self) -> Flow {
-        if self.core.is_held_up() {
-            let journal = self.core.journal_again(self.node.clock.now());
-            self.persist(&journal);
-        }
-        let (mut newest, mut flow) = (None, Flow::Continue);
-        while let Some((id, action)) = self.core.poll_action() {
-            match action {
-                Action::Persist(journal) => self.persist(&journal),
-                // what is answered meanwhile may ask for more, which goes ahead of it as well
-                Action::WriteStatus(status) => {
-                    newest = Some(status);
-                    self.set_off();
-                }
-                Action::EmitEvent(event) => {
-                    if self.mode == Mode::Serving {
-                        self.node.recorder.pod_event(&self.pod_ref, event);
-                    }
-                }
-                Action::ReportRestart { id, phase, message, at } => {
-                    if self.mode == Mode::Serving {
-                        let shown_as = self.shown_by.uid(&self.pod_ref);
-                        self.restarts.report(&id, shown_as.as_deref(), phase, message, at);
-                    }
-                }
-                Action::RequestResources(request) => {
-                    let rank = Rank::of(&self.pod);
+    /// When the driver wants to be called.
+    fn timeout(&self) -> Option<tokio::time::Instant> {
+        self.driver.poll_timeout().map(|at| self.node.clock.instant_of(at))
+    }
+
+    /// Carries out, or begins, all that the driver asks for.
+    fn carry_out(&mut self) -> Flow {
+        while let Some(effect) = self.driver.poll_effect(self.now()) {
+            match effect {
+                PodEffect::Persist(journal) => self.persist(&journal),
+                PodEffect::Perform(id, action) => self.begin(id, action),
+                PodEffect::Advance => self.advance(),
+                PodEffect::RequestResources(request) => {
+                    let rank = Rank::of(self.driver.pod());
                     self.node.room.request(&self.pod_ref.uid, *request, rank);
                 }
-                Action::Finish => {
-                    flow = Flow::Finished;
-                    break;
+                PodEffect::Show(status) => self.show(status),
+                PodEffect::WriteStatus(write) => {
+                    self.status_write = Some(self.shown_by.write(write));
                 }
-                action @ (Action::MountVolumes
-                | Action::RefreshVolumes
-                | Action::SetUpSandbox { .. }
-                | Action::TearDownSandbox { .. }
-                | Action::PullImage { .. }
-                | Action::FetchImage { .. }
-                | Action::StartContainer { .. }
-                | Action::SignalContainer { .. }
-                | Action::KillContainer { .. }
-                | Action::RemoveContainer { .. }
-                | Action::UpdateSandbox { .. }
-                | Action::UpdateContainer { .. }
-                | Action::RunProbe { .. }
-                | Action::RunHook { .. }) => self.begin(id, action),
+                PodEffect::Record(event) => self.node.recorder.pod_event(&self.pod_ref, event),
+                PodEffect::ReportRestart(report) => self.report(report),
+                PodEffect::Finish => return Flow::Finished,
             }
         }
-        if let Some(status) = newest {
-            self.write_status(status);
-        }
-        flow
+        Flow::Continue
     }
 
-    /// Has the actions go as far as they can without waiting, before time is taken for telling what
-    /// happened.
-    fn set_off(&mut self) {
+    /// Has the actions go as far as they can without waiting.
+    fn advance(&mut self) {
         while let Some(Some((id, result))) = self.under_way.next().now_or_never() {
             self.answered(id, result);
         }
     }
 
     fn begin(&mut self, id: ActionId, action: Action) {
-        if action.leads_on() {
-            self.leading_on.insert(id);
-        }
         let end = self.asked.begins(&action);
         let perform = AssertUnwindSafe(self.actions().perform(action)).catch_unwind();
         self.under_way.push(Box::pin(async move {
@@ -390,7 +335,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             node: self.node.clone(),
             pod_ref: self.pod_ref.clone(),
             dirs: self.dirs.clone(),
-            pod: self.core.granted_pod(),
+            pod: self.driver.core().granted_pod(),
             ips: self.ips.clone(),
             objects: self.objects.clone(),
             volumes: self.volumes.clone(),
@@ -398,48 +343,47 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    /// Writes the journal. On failure all waits that was asked for after it, but for what ends a
-    /// pod.
     fn persist(&mut self, journal: &Journal) {
         match self.journal.write(journal) {
             Ok(()) => {
-                self.core.go_on();
+                self.driver.journal_written();
                 self.journal_sync.schedule(self.journal.path().to_owned());
-            }
-            // the next agent goes on from what stands on disk, and does not know how the containers
-            // ended
-            Err(error) if self.mode == Mode::NodeStopping => {
-                tracing::warn!(pod = %self.pod_ref, error = causes(&error), "failed to persist container exit states");
-                self.core.go_on();
             }
             Err(error) => {
                 let error = causes(&error);
-                tracing::warn!(pod = %self.pod_ref, error, "failed to write the journal; the pod waits");
-                self.core.hold_up();
+                match self.driver.journal_failed(self.now()) {
+                    JournalFailure::Waits => {
+                        tracing::warn!(pod = %self.pod_ref, error, "failed to write the journal; the pod waits");
+                    }
+                    JournalFailure::GoesOn => {
+                        tracing::warn!(pod = %self.pod_ref, error, "failed to persist container exit states");
+                    }
+                }
             }
         }
     }
 
-    fn write_status(&mut self, status: Arc<PodStatus>) {
+    fn show(&mut self, status: Arc<PodStatus>) {
         if status.phase.as_deref() == Some("Running")
             && let Some(since) = self.awaited_since.take()
         {
-            self.node.counters.pod_start.observe(self.node.clock.now().since(since));
+            self.node.counters.pod_start.observe(self.now().since(since));
         }
-        self.shown.send_replace(status.clone());
-        if self.mode == Mode::Serving && self.existence == Existence::Exists {
-            self.shown_by.submit(status, self.urgency());
-        }
+        self.shown.send_replace(status);
     }
 
-    /// While something is on its way that brings another status in milliseconds, this one would
-    /// only stand in its way.
-    fn urgency(&self) -> Urgency {
-        if self.leading_on.is_empty() { Urgency::Now } else { Urgency::Soon }
+    fn status_answered(&mut self, answer: StatusAnswer) {
+        self.status_write = None;
+        self.driver.status_answered(self.now(), answer);
+    }
+
+    fn report(&mut self, report: RestartReport) {
+        let shown_as = self.shown_by.uid(&self.pod_ref);
+        let RestartReport { id, phase, message, at } = report;
+        self.restarts.report(&id, shown_as.as_deref(), phase, message, at);
     }
 
     fn answered(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
-        self.leading_on.remove(&id);
         if let Ok(Outcome::SandboxReady { ips }) = &result {
             self.ips.clone_from(ips);
         }
@@ -459,11 +403,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 self.update_payloads();
             }
             Input::RestartForgotten(id) => self.restarts.forget(&id),
-            Input::Vanished(loss) => {
-                self.existence = Existence::Vanished;
-                let grace = deletion_grace(&self.pod).unwrap_or_else(|| spec_grace(&self.pod));
-                self.delete(loss.grace_seconds(grace));
-            }
+            Input::Vanished(loss) => self.driver.object_vanished(self.now(), loss),
             Input::Evict(eviction, awaited) => {
                 self.awaited.push(awaited);
                 self.handle(Event::Eviction(eviction));
@@ -478,20 +418,16 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             }
             // it ends already, and for good
             Input::NodeStops if self.departure == Departure::WhenOver => {}
-            Input::NodeStops => {
-                self.mode = Mode::NodeStopping;
-                let grace = TickDuration::of_field(spec_grace(&self.pod));
-                self.handle(Event::NodeStops { grace });
-            }
+            Input::NodeStops => self.driver.node_stops(self.now()),
         }
     }
 
     fn runtime_event(&mut self, event: RuntimeEvent) {
         match event {
             RuntimeEvent::ContainerExited { key, created, mut exit } => {
-                if let Ok(container) = find_container(&self.pod, &key.name.0) {
-                    exit.message =
-                        read_message(&self.pod, &container, &self.dirs, key.attempt, &exit);
+                let pod = self.driver.pod();
+                if let Ok(container) = find_container(pod, &key.name.0) {
+                    exit.message = read_message(pod, &container, &self.dirs, key.attempt, &exit);
                 }
                 let key =
                     CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
@@ -499,8 +435,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 self.handle(Event::ContainerExited { key, made: made(created), exit });
             }
             RuntimeEvent::ProcessesOomKilled { key } => {
-                if self.mode == Mode::Serving {
-                    let event = oom_killing(&self.pod, &key.name);
+                if !self.driver.is_node_stopping() {
+                    let event = oom_killing(self.driver.pod(), &key.name);
                     self.node.recorder.pod_event(&self.pod_ref, event);
                 }
             }
@@ -523,7 +459,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// What runs is ended when the images are there that it starts from again: nearly always they
     /// are, and nothing is waited for.
     fn begin_restart(&mut self, request: RestartRequest) {
-        let needed = self.core.images_before_restart(&request);
+        let needed = self.driver.core().images_before_restart(&request);
         let check = AssertUnwindSafe(self.actions().have_images(needed)).catch_unwind();
         self.image_checks.push(Box::pin(async move {
             (request, check.await.unwrap_or_else(|_| Err(FAILED_INSIDE.to_owned())))
@@ -543,13 +479,12 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// The object changed in the API.
     fn updated(&mut self) {
         let pod = self.updates.borrow_and_update().clone();
-        self.shown_by.observe(&pod);
-        let old = std::mem::replace(&mut self.pod, pod.clone());
-        if !concerns_core(&old, &pod) {
+        let old = self.driver.pod().clone();
+        if !self.driver.object_changed(self.now(), pod.clone()) {
             return;
         }
         if old.spec != pod.spec || old.metadata.generation != pod.metadata.generation {
-            self.keep_pod();
+            self.keep_pod(&pod);
         }
         if concerns_downward_files(&old, &pod) {
             self.update_payloads();
@@ -558,30 +493,14 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             let changed = self.objects_changed.clone();
             self.objects = Arc::new(self.node.objects.subscribe(pod_references(&pod), changed));
         }
-        self.handle(Event::SpecChanged(pod));
-        self.tell_deletion();
-    }
-
-    /// Tells the core once for each grace: a repeated one changes nothing and would only cost.
-    fn tell_deletion(&mut self) {
-        if let Some(grace) = deletion_grace(&self.pod)
-            && self.deletion_grace != Some(grace)
-        {
-            self.delete(grace);
-        }
-    }
-
-    fn delete(&mut self, grace_seconds: i64) {
-        self.deletion_grace = Some(grace_seconds);
-        let grace = TickDuration::of_field(grace_seconds);
-        self.handle(Event::DeleteRequested { grace });
     }
 
     /// When a token in the pod's volumes is to be replaced: not while they are brought up to date
     /// anyway, nor when nobody reads it any more.
     fn token_due(&self) -> Option<tokio::time::Instant> {
         let is_over = self.shown.borrow().phase.as_deref().is_some_and(is_final);
-        let serves = self.mode == Mode::Serving && self.existence == Existence::Exists && !is_over;
+        let exists = self.driver.existence() == Existence::Exists;
+        let serves = !self.driver.is_node_stopping() && exists && !is_over;
         if !serves || self.payload_update.is_some() {
             return None;
         }
@@ -601,24 +520,4 @@ async fn done(future: &mut Option<BoxFuture<'static, ()>>) {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-async fn sleep_until(at: Option<tokio::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Seconds of grace of a pod that is being deleted.
-fn deletion_grace(pod: &Pod) -> Option<i64> {
-    pod.metadata.deletion_timestamp.as_ref()?;
-    Some(pod.metadata.deletion_grace_period_seconds.unwrap_or_else(|| spec_grace(pod)))
-}
-
-pub(crate) fn spec_grace(pod: &Pod) -> i64 {
-    pod.spec
-        .as_ref()
-        .and_then(|spec| spec.termination_grace_period_seconds)
-        .unwrap_or(DEFAULT_GRACE_SECONDS)
 }

@@ -11,13 +11,15 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use rekindle_types::PodRef;
+use rekindle_pod_driver::{StatusQueue, Urgency};
+use rekindle_types::{PodRef, Tick};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::manifest::{hash_of_mirror, mirror_of};
 use super::set::MirrorView;
-use crate::pods::{StatusWriter, Urgency, delete_object, pod_ref};
+use crate::clock::{Clock, sleep_until};
+use crate::pods::{StatusWriter, answered, delete_object, pod_ref};
 
 /// The first wait after the API did not take the mirror.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -27,13 +29,10 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// its question to its list.
 const NAME_FREE: Duration = Duration::from_secs(1);
 
-/// A status, and whether it may wait for the next one.
-type Shown = (Arc<PodStatus>, Urgency);
-
 /// The task that keeps one mirror. Dropping it leaves the mirror as it is.
 pub(crate) struct MirrorKeeper {
     client: Client,
-    status: watch::Sender<Shown>,
+    status: watch::Sender<Arc<PodStatus>>,
     mirror: MirrorView,
     task: AbortHandle,
 }
@@ -47,8 +46,7 @@ impl Drop for MirrorKeeper {
 impl MirrorKeeper {
     /// For a static pod of this node, whose mirror is seen through `mirror`.
     pub(crate) fn start(client: Client, node: &str, pod: Arc<Pod>, mirror: MirrorView) -> Self {
-        let (status, shown) =
-            watch::channel((Arc::new(pod.status.clone().unwrap_or_default()), Urgency::Now));
+        let (status, shown) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
         let keeping = Keeping {
             client: client.clone(),
             node: node.to_owned(),
@@ -61,8 +59,8 @@ impl MirrorKeeper {
     }
 
     /// Hands in a newer status.
-    pub(crate) fn submit(&self, status: Arc<PodStatus>, urgency: Urgency) {
-        self.status.send_replace((status, urgency));
+    pub(crate) fn submit(&self, status: Arc<PodStatus>) {
+        self.status.send_replace(status);
     }
 
     /// The UID of the mirror, while there is one.
@@ -85,7 +83,7 @@ struct Keeping {
     node: String,
     pod: Arc<Pod>,
     mirror: MirrorView,
-    shown: watch::Receiver<Shown>,
+    shown: watch::Receiver<Arc<PodStatus>>,
 }
 
 impl Keeping {
@@ -166,16 +164,22 @@ impl Keeping {
     /// Brings each status to this mirror, until it is gone, going, or another.
     async fn write_statuses(&mut self, mirror: &Pod) -> Result<(), Refused> {
         let Some(mirror_ref) = pod_ref(mirror) else { return Ok(()) };
-        let writer = StatusWriter::start(self.client.clone(), mirror_ref.clone(), mirror);
+        let writer = StatusWriter::new(self.client.clone(), mirror_ref.clone());
+        let clock = Clock::of_timers(Tick::ZERO);
+        let (mut statuses, mut write) = (StatusQueue::new(mirror), None);
         self.shown.mark_changed();
         loop {
+            if let Some(due) = statuses.poll(clock.now()) {
+                write = Some(writer.write(due));
+            }
+            let timeout = statuses.poll_timeout().map(|at| clock.instant_of(at));
             tokio::select! {
                 changed = self.shown.changed() => {
                     if changed.is_err() {
                         return Ok(());
                     }
-                    let (status, urgency) = self.shown.borrow_and_update().clone();
-                    writer.submit(status, urgency);
+                    let status = self.shown.borrow_and_update().clone();
+                    statuses.submit(clock.now(), status, Urgency::Now);
                 }
                 changed = self.mirror.changed() => {
                     if changed.is_err() {
@@ -183,13 +187,20 @@ impl Keeping {
                     }
                     let now = self.mirror.borrow_and_update().clone();
                     match now {
-                        Some(now) if is(&now, &mirror_ref) && self.is_shown_by(&now) => writer.observe(&now),
+                        Some(now) if is(&now, &mirror_ref) && self.is_shown_by(&now) => {
+                            statuses.observe(clock.now(), &now);
+                        }
                         Some(_) | None => {
                             self.mirror.mark_changed();
                             return Ok(());
                         }
                     }
                 }
+                answer = answered(&mut write) => {
+                    write = None;
+                    statuses.answered(clock.now(), answer);
+                }
+                () = sleep_until(timeout) => {}
             }
         }
     }

@@ -3,12 +3,12 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::Severity;
+use rekindle_pod_driver::spec_grace_seconds;
 use rekindle_runtime::Runtime;
 use rekindle_types::TickDuration;
 use tokio::time::Instant;
 
 use super::super::inbox::Input;
-use super::super::worker::spec_grace;
 use super::{Manager, Phase};
 use crate::network::PodNetwork;
 use crate::shutdown::{Candidate, EVENT, EVENT_MESSAGE, Shutdown, Step};
@@ -33,7 +33,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.node.recorder.record(about, Severity::Normal, EVENT, EVENT_MESSAGE.to_owned());
         let pods = self.workers.iter().map(|(uid, worker)| {
             let pod = worker.updates.borrow();
-            let grace = u64::try_from(spec_grace(&pod)).unwrap_or(0);
+            let grace = u64::try_from(spec_grace_seconds(&pod)).unwrap_or(0);
             Candidate {
                 uid: uid.clone(),
                 priority: priority(&pod),

@@ -11,15 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rekindle_pod::RestartRequest;
+use rekindle_pod_driver::{Existence, deletion_grace_seconds};
 use rekindle_runtime::Runtime;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 
-use super::{Departure, Existence, Flow, Mode, Worker, deletion_grace};
+use super::{Departure, Flow, Worker};
+use crate::clock::sleep_until;
 use crate::durable;
 use crate::network::PodNetwork;
 use crate::pods::inbox::Input;
 use crate::pods::recovery::{remove_folder, remove_logs};
 use crate::pods::restarts::is_settled;
+use crate::pods::status_writer::answered;
 use crate::volumes::{Contents, sweep, unmount_volumes};
 
 impl<R: Runtime, N: PodNetwork> Worker<R, N> {
@@ -28,21 +31,17 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         // what is still under way serves a pod that is over: a pull ends here
         self.under_way.clear();
         self.node.room.release(&self.pod_ref.uid);
-        let contents = match self.mode {
-            Mode::Serving => Contents::Discard,
-            Mode::NodeStopping => Contents::Keep,
-        };
+        let is_node_stopping = self.driver.is_node_stopping();
+        let contents = if is_node_stopping { Contents::Keep } else { Contents::Discard };
         self.unmount(contents).await;
         self.sweep(contents).await;
         self.awaited.clear();
-        if self.mode == Mode::NodeStopping {
+        if is_node_stopping {
             self.node.index.remove(&self.pod_ref.uid);
             return;
         }
         // how the containers ended is known nowhere else once the journal is gone
-        if self.existence == Existence::Exists {
-            self.shown_by.flush().await;
-        }
+        self.flush_status().await;
         // nor which requests the pod had: the next one of its name would carry them out
         self.restarts.flush().await;
         self.forget_journal();
@@ -54,7 +53,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         // clean up
         let (dirs, trash) = (self.dirs.clone(), self.node.dirs.trash());
         self.blocking(move || remove_folder(&dirs)).await;
-        self.shown_by.delete_object(&self.node.client, &self.pod_ref, self.existence).await;
+        let existence = self.driver.existence();
+        self.shown_by.delete_object(&self.node.client, &self.pod_ref, existence).await;
         self.node.index.remove(&self.pod_ref.uid);
         let dirs = self.dirs.clone();
         self.blocking(move || {
@@ -62,6 +62,27 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             sweep(&trash);
         })
         .await;
+    }
+
+    /// Until the last status stands in the API, or never will.
+    async fn flush_status(&mut self) {
+        loop {
+            self.tell();
+            if self.driver.is_status_settled() {
+                return;
+            }
+            let timeout = self.timeout();
+            tokio::select! {
+                answer = answered(&mut self.status_write) => self.status_answered(answer),
+                () = sleep_until(timeout) => self.driver.handle_timeout(self.now()),
+            }
+        }
+    }
+
+    /// What a core that has finished still asks for: statuses are written.
+    fn tell(&mut self) {
+        // it finishes again when it hears of a deletion
+        while self.carry_out() == Flow::Finished {}
     }
 
     async fn blocking(&mut self, work: impl FnOnce() + Send + 'static) {
@@ -120,28 +141,33 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// A pod that has ended stays in the API until somebody deletes it.
     async fn wait_for_deletion(&mut self) -> Flow {
         loop {
-            if self.existence == Existence::Vanished || deletion_grace(&self.pod).is_some() {
+            self.tell();
+            let is_deleted = deletion_grace_seconds(self.driver.pod()).is_some();
+            if is_deleted || self.driver.existence() == Existence::Vanished {
                 return Flow::Finished;
             }
             if self.departure == Departure::WhenOver {
                 return Flow::Continue;
             }
+            let timeout = self.timeout();
             tokio::select! {
                 input = self.inbox.recv() => match input {
                     None | Some(Input::NodeStops | Input::NodeShutsDown { .. }) => {
                         return Flow::Continue;
                     }
                     Some(Input::Evict(..)) => {} // it is over
-                    Some(Input::Vanished(_)) => self.existence = Existence::Vanished,
+                    Some(Input::Vanished(loss)) => self.driver.object_vanished(self.now(), loss),
                     Some(Input::Restart(restart)) => self.refuse(&restart),
                     Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),
                     // late: nothing runs here any more
                     Some(Input::Runtime(_) | Input::Resources { .. }) => {}
                 },
                 Ok(()) = self.updates.changed() => {
-                    self.pod = self.updates.borrow_and_update().clone();
-                    self.shown_by.observe(&self.pod);
+                    let pod = self.updates.borrow_and_update().clone();
+                    self.driver.object_changed(self.now(), pod);
                 }
+                answer = answered(&mut self.status_write) => self.status_answered(answer),
+                () = sleep_until(timeout) => self.driver.handle_timeout(self.now()),
             }
         }
     }
@@ -149,7 +175,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     fn refuse(&mut self, restart: &Arc<PodRestart>) {
         let Some(request) = RestartRequest::of(restart) else { return };
         if !is_settled(restart) && self.restarts.register(&request.id, restart.clone()) {
-            let phase = self.core.status().phase.clone().unwrap_or_default();
+            let phase = self.driver.core().status().phase.clone().unwrap_or_default();
             let message = format!("pod {} has finished (phase {phase})", self.pod_ref);
             let now = self.node.clock.now();
             let (shown_as, phase) = (self.shown_by.uid(&self.pod_ref), PodRestartPhase::Refused);

@@ -1,0 +1,307 @@
+//! The driver: its core, and what lies between the core and the loop.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use rekindle_pod::{Action, ActionId, Config, Event, Journal, Loss, PodCore, concerns_core};
+use rekindle_types::{Tick, TickDuration};
+
+use crate::effect::{Existence, JournalFailure, PodEffect, RestartReport};
+use crate::grace::{deletion_grace_seconds, spec_grace_seconds};
+use crate::journal_gate::JournalGate;
+use crate::latest_write::Urgency;
+use crate::status_queue::{StatusAnswer, StatusQueue};
+
+/// Whether the pod is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DriverMode {
+    /// As its spec says.
+    Serving,
+    /// The node stops: containers end, and nothing is written that would say the pod is over.
+    NodeStopping,
+}
+
+/// One pod on a node, for one process of the agent.
+#[derive(Debug)]
+pub struct PodDriver {
+    core: PodCore,
+    /// As seen last in the API.
+    pod: Arc<Pod>,
+    mode: DriverMode,
+    existence: Existence,
+    gate: JournalGate,
+    /// Actions under way that a start waits for: another status follows soon.
+    leading_on: BTreeSet<ActionId>,
+    /// The newest status, until all that goes ahead of it is given out.
+    untold: Option<Arc<PodStatus>>,
+    statuses: StatusQueue,
+    /// The core has finished, and the loop was not told so.
+    finish_due: bool,
+    /// Grace of the deletion as last told to the core, in seconds.
+    deletion_grace: Option<i64>,
+}
+
+impl PodDriver {
+    /// Takes a pod up, from the journal of an earlier agent if there is one. Nothing is done before
+    /// the first `Event::RuntimeSnapshot`.
+    pub fn new(now: Tick, pod: Arc<Pod>, journal: Option<Journal>, config: Config) -> Self {
+        let statuses = StatusQueue::new(&pod);
+        let core = match journal {
+            Some(journal) => PodCore::recover(now, pod.clone(), journal, config),
+            None => PodCore::new(now, pod.clone(), config),
+        };
+        Self {
+            core,
+            pod,
+            mode: DriverMode::Serving,
+            existence: Existence::Exists,
+            gate: JournalGate::Open,
+            leading_on: BTreeSet::new(),
+            untold: None,
+            statuses,
+            finish_due: false,
+            deletion_grace: None,
+        }
+    }
+
+    /// Takes in one thing that happened. Poll effects afterwards.
+    pub fn handle(&mut self, now: Tick, event: Event) {
+        self.gate.input_came();
+        match event {
+            Event::SpecChanged(pod) => {
+                self.object_changed(now, pod);
+            }
+            Event::NodeStops { .. } => {
+                self.mode = DriverMode::NodeStopping;
+                self.core.handle(now, event);
+            }
+            Event::ActionResult { id, .. } => {
+                self.leading_on.remove(&id);
+                self.core.handle(now, event);
+            }
+            Event::RuntimeSnapshot(_) => {
+                self.core.handle(now, event);
+                self.tell_deletion(now);
+            }
+            Event::DeleteRequested { .. }
+            | Event::RestartRequested(_)
+            | Event::RestartImpossible { .. }
+            | Event::ContainerExited { .. }
+            | Event::SandboxDied { .. }
+            | Event::ResourcesDecided { .. }
+            | Event::Eviction(_) => self.core.handle(now, event),
+        }
+    }
+
+    /// A deadline may have passed; calling it early or twice does no harm.
+    pub fn handle_timeout(&mut self, now: Tick) {
+        self.gate.input_came();
+        self.core.handle_timeout(now);
+    }
+
+    /// The API has a new version of the object. False of one that concerns neither the core nor
+    /// anybody else on the node: most are echoes of the status written last.
+    pub fn object_changed(&mut self, now: Tick, pod: Arc<Pod>) -> bool {
+        self.gate.input_came();
+        self.statuses.observe(now, &pod);
+        let old = std::mem::replace(&mut self.pod, pod.clone());
+        let is_news = concerns_core(&old, &pod);
+        if is_news {
+            self.core.handle(now, Event::SpecChanged(pod));
+            self.tell_deletion(now);
+        }
+        is_news
+    }
+
+    /// The object is gone from the API: all of the pod ends.
+    pub fn object_vanished(&mut self, now: Tick, loss: Loss) {
+        self.gate.input_came();
+        self.existence = Existence::Vanished;
+        self.statuses.close();
+        let own = deletion_grace_seconds(&self.pod);
+        let own = own.unwrap_or_else(|| spec_grace_seconds(&self.pod));
+        self.delete(now, loss.grace_seconds(own));
+    }
+
+    /// The node stops, and the pod comes back with it: containers end within the grace of the spec.
+    pub fn node_stops(&mut self, now: Tick) {
+        let grace = TickDuration::of_field(spec_grace_seconds(&self.pod));
+        self.handle(now, Event::NodeStops { grace });
+    }
+
+    /// The journal of the last [`PodEffect::Persist`] is on the disk.
+    pub fn journal_written(&mut self) {
+        self.gate = JournalGate::Open;
+        self.core.go_on();
+    }
+
+    /// It could not be written. A pod that waits has its newest journal given out again when
+    /// something happens, and after a second.
+    pub fn journal_failed(&mut self, now: Tick) -> JournalFailure {
+        match self.mode {
+            DriverMode::Serving => {
+                self.gate = JournalGate::failed(now);
+                self.core.hold_up();
+                JournalFailure::Waits
+            }
+            DriverMode::NodeStopping => {
+                self.journal_written();
+                JournalFailure::GoesOn
+            }
+        }
+    }
+
+    /// What became of the last [`PodEffect::WriteStatus`].
+    pub fn status_answered(&mut self, now: Tick, answer: StatusAnswer) {
+        self.statuses.answered(now, answer);
+    }
+
+    /// The next thing to do, oldest first. `None` while a journal is being written.
+    pub fn poll_effect(&mut self, now: Tick) -> Option<PodEffect> {
+        if self.gate.is_retry_due(now) {
+            let journal = self.core.journal_again(now);
+            return Some(self.persist(journal));
+        }
+        if self.gate == JournalGate::Writing {
+            return None;
+        }
+        // nothing follows a core's last action but a further deletion
+        while !self.finish_due {
+            let Some((id, action)) = self.core.poll_action() else { break };
+            if let Some(effect) = self.effect_of(id, action) {
+                return Some(effect);
+            }
+        }
+        self.tell(now)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each input.
+    pub fn poll_timeout(&self) -> Option<Tick> {
+        let timeouts =
+            [self.core.poll_timeout(), self.gate.poll_timeout(), self.statuses.poll_timeout()];
+        timeouts.into_iter().flatten().min()
+    }
+
+    /// The core, to be asked.
+    pub const fn core(&self) -> &PodCore {
+        &self.core
+    }
+
+    /// The object as seen last.
+    pub const fn pod(&self) -> &Arc<Pod> {
+        &self.pod
+    }
+
+    /// Whether the API still has the object.
+    pub const fn existence(&self) -> Existence {
+        self.existence
+    }
+
+    /// Whether the pod ends with its node, and comes back with it.
+    pub fn is_node_stopping(&self) -> bool {
+        self.mode == DriverMode::NodeStopping
+    }
+
+    /// Whether a journal waits to be written.
+    pub fn is_held_up(&self) -> bool {
+        self.core.is_held_up()
+    }
+
+    /// Whether the newest status stands in the API, or never will: how containers ended is known
+    /// nowhere else once the journal is gone.
+    pub fn is_status_settled(&self) -> bool {
+        self.untold.is_none() && self.statuses.is_settled()
+    }
+
+    /// The grace of the deletion that the core was told last, in seconds.
+    pub const fn deletion_grace_told(&self) -> Option<i64> {
+        self.deletion_grace
+    }
+
+    /// Tells the core once for each grace: a repeated one changes nothing and would only cost.
+    fn tell_deletion(&mut self, now: Tick) {
+        if let Some(grace) = deletion_grace_seconds(&self.pod)
+            && self.deletion_grace != Some(grace)
+        {
+            self.delete(now, grace);
+        }
+    }
+
+    fn delete(&mut self, now: Tick, grace_seconds: i64) {
+        self.deletion_grace = Some(grace_seconds);
+        let grace = TickDuration::of_field(grace_seconds);
+        self.core.handle(now, Event::DeleteRequested { grace });
+    }
+
+    fn persist(&mut self, journal: Arc<Journal>) -> PodEffect {
+        self.gate = JournalGate::Writing;
+        PodEffect::Persist(journal)
+    }
+
+    /// What the loop does for an action of the core, if anything.
+    fn effect_of(&mut self, id: ActionId, action: Action) -> Option<PodEffect> {
+        match action {
+            Action::Persist(journal) => Some(self.persist(journal)),
+            Action::WriteStatus(status) => {
+                self.untold = Some(status);
+                Some(PodEffect::Advance)
+            }
+            Action::EmitEvent(event) => self.is_serving().then_some(PodEffect::Record(event)),
+            Action::ReportRestart { id, phase, message, at } => {
+                let report = RestartReport { id, phase, message, at };
+                self.is_serving().then_some(PodEffect::ReportRestart(report))
+            }
+            Action::RequestResources(request) => Some(PodEffect::RequestResources(request)),
+            Action::Finish => {
+                self.finish_due = true;
+                None
+            }
+            Action::MountVolumes
+            | Action::RefreshVolumes
+            | Action::SetUpSandbox { .. }
+            | Action::TearDownSandbox { .. }
+            | Action::PullImage { .. }
+            | Action::FetchImage { .. }
+            | Action::StartContainer { .. }
+            | Action::SignalContainer { .. }
+            | Action::KillContainer { .. }
+            | Action::RemoveContainer { .. }
+            | Action::UpdateSandbox { .. }
+            | Action::UpdateContainer { .. }
+            | Action::RunProbe { .. }
+            | Action::RunHook { .. } => {
+                if action.leads_on() {
+                    self.leading_on.insert(id);
+                }
+                Some(PodEffect::Perform(id, action))
+            }
+        }
+    }
+
+    /// What comes when all that goes ahead of it is given out. A status is held while an action is
+    /// under way that brings another one in milliseconds: its write would only delay that one.
+    fn tell(&mut self, now: Tick) -> Option<PodEffect> {
+        let urgency = match self.leading_on.is_empty() {
+            true => Urgency::Now,
+            false => Urgency::Soon,
+        };
+        if let Some(status) = self.untold.take() {
+            if self.is_serving() && self.existence == Existence::Exists {
+                self.statuses.submit(now, status.clone(), urgency);
+            }
+            return Some(PodEffect::Show(status));
+        }
+        if urgency == Urgency::Now {
+            self.statuses.release();
+        }
+        if let Some(write) = self.statuses.poll(now) {
+            return Some(PodEffect::WriteStatus(write));
+        }
+        std::mem::take(&mut self.finish_due).then_some(PodEffect::Finish)
+    }
+
+    fn is_serving(&self) -> bool {
+        self.mode == DriverMode::Serving
+    }
+}

@@ -1,0 +1,70 @@
+//! What the driver has its loop carry out.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use rekindle_pod::{Action, ActionId, Journal, PodEvent, ResourceRequest};
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::PodRestartPhase;
+
+use crate::status_queue::StatusToWrite;
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum PodEffect {
+    /// Write this journal so that it survives kill -9 of the agent. Then say
+    /// [`journal_written`](crate::PodDriver::journal_written) or
+    /// [`journal_failed`](crate::PodDriver::journal_failed): no effect follows before that.
+    Persist(Arc<Journal>),
+    /// Begin this action of the runtime. Its one answer is `Event::ActionResult`.
+    Perform(ActionId, Action),
+    /// Let the actions under way go as far as they can without waiting, and give their answers to
+    /// the driver. A status is told after that, so a start does not wait for it.
+    Advance,
+    /// Ask the node for resources. It answers with `Event::ResourcesDecided`.
+    RequestResources(Box<ResourceRequest>),
+    /// This is the pod's newest status, for those who ask this node.
+    Show(Arc<PodStatus>),
+    /// Write a status to the API. Its one answer is
+    /// [`status_answered`](crate::PodDriver::status_answered).
+    WriteStatus(StatusToWrite),
+    /// Record an Event on the pod.
+    Record(PodEvent),
+    /// Tell how a restart request goes.
+    ReportRestart(RestartReport),
+    /// Nothing of the pod is left but its volumes and its journal: see [`Action::Finish`]. The
+    /// journal is kept until [`is_status_settled`](crate::PodDriver::is_status_settled).
+    Finish,
+}
+
+/// How a restart request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestartReport {
+    /// The UID of the PodRestart.
+    pub id: String,
+    /// Where it is.
+    pub phase: PodRestartPhase,
+    /// For people.
+    pub message: String,
+    /// When this phase began.
+    pub at: Tick,
+}
+
+/// Whether the API still has the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existence {
+    /// It has.
+    Exists,
+    /// The object is gone, and the node has not ended the pod.
+    Vanished,
+}
+
+/// What a pod does whose journal cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalFailure {
+    /// It waits, and the journal is tried again. Only what ends the containers of a pod that is
+    /// over goes on.
+    Waits,
+    /// The node stops, and the pod does not wait: the next agent starts from the journal on disk.
+    GoesOn,
+}

@@ -1,0 +1,183 @@
+//! The driver's rules, one at a time.
+
+use rekindle_pod::{Event, Loss};
+use rekindle_pod_driver::Existence;
+use rekindle_types::TickDuration;
+use serde_json::{Value, json};
+
+use crate::world::{ApiSays, World, pod};
+
+fn one_container() -> Value {
+    json!({"restartPolicy": "Always", "containers": [{"name": "app", "image": "demo:1"}]})
+}
+
+const fn millis(millis: u64) -> TickDuration {
+    TickDuration::from_millis(millis)
+}
+
+/// A pod that runs, with all of it written.
+fn running() -> World {
+    let mut world = World::new(pod(one_container()));
+    world.settle_for(millis(100));
+    assert_eq!((world.phase(), world.runtime.running().count()), (Some("Running"), 1));
+    world.see();
+    world.log.clear();
+    world
+}
+
+#[test]
+fn a_status_that_the_next_start_replaces_is_not_written() {
+    let mut world = running();
+    let written = world.written.len();
+    world.exit("app", 1);
+    world.journal_ends(true);
+    assert_eq!(world.log[..3], ["persist", "start", "advance"]);
+    assert!(world.log.contains(&"show"), "those who ask the node see it at once");
+    world.pass(millis(9));
+    assert_eq!(world.status_in_flight.as_ref().map(|_| ()), None);
+    world.settle();
+    assert_eq!(world.written.len(), written + 1, "one write for the crash and the start");
+    let count = |world: &World| {
+        world.written.last().unwrap().container_statuses.clone().unwrap()[0].restart_count
+    };
+    assert_eq!(count(&world), 1);
+}
+
+#[test]
+fn a_status_whose_start_takes_long_is_written_after_ten_milliseconds() {
+    let mut world = running();
+    world.exit("app", 1);
+    world.journal_ends(true);
+    world.pass(millis(9));
+    assert!(world.status_in_flight.is_none());
+    world.pass(millis(1));
+    assert!(world.status_in_flight.is_some());
+}
+
+#[test]
+fn a_status_is_written_at_once_when_what_led_on_comes_to_nothing() {
+    let mut world = running();
+    world.exit("app", 1);
+    world.journal_ends(true);
+    assert!(world.status_in_flight.is_none());
+    world.fail(0);
+    world.journal_ends(true);
+    assert!(world.status_in_flight.is_some());
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_holds_all_up_and_is_tried_with_each_input_and_each_second() {
+    let mut world = running();
+    world.exit("app", 1);
+    assert_eq!(world.log, ["persist"]);
+    world.journal_ends(false);
+    assert_eq!(world.log, ["persist"], "no start without its journal");
+    let due = world.driver.poll_timeout().unwrap();
+    assert_eq!(due.since(world.now), TickDuration::from_secs(1));
+    world.see();
+    assert_eq!(world.log, ["persist", "persist"]);
+    world.journal_ends(false);
+    world.pass(TickDuration::from_secs(1));
+    assert_eq!(world.log, ["persist", "persist", "persist"]);
+    world.journal_ends(true);
+    assert_eq!(world.log[..4], ["persist", "persist", "persist", "start"]);
+}
+
+#[test]
+fn a_deleted_pod_ends_while_its_journal_cannot_be_written() {
+    let mut world = running();
+    world.delete(30);
+    world.journal_ends(false);
+    assert!(world.log.contains(&"signal"), "{:?}", world.log);
+    world.settle_for(TickDuration::from_secs(40));
+    assert_eq!(world.finishes, 1);
+}
+
+#[test]
+fn a_stopping_node_goes_on_without_a_journal_and_writes_nothing() {
+    let mut world = running();
+    let written = world.written.len();
+    world.driver.node_stops(world.now);
+    world.drive();
+    while world.journal_in_flight.is_some() || !world.under_way.is_empty() {
+        match world.journal_in_flight {
+            Some(_) => world.journal_ends_of_stopping_node(),
+            None => world.answer(0),
+        }
+    }
+    assert_eq!(world.finishes, 1);
+    assert_eq!(world.written.len(), written);
+    assert!(!world.log.contains(&"write") && !world.log.contains(&"event"), "{:?}", world.log);
+}
+
+#[test]
+fn a_pod_without_an_object_ends_and_writes_nothing() {
+    for (loss, grace) in [(Loss::Deleted, 1), (Loss::Missing, 30)] {
+        let mut world = running();
+        world.driver.object_vanished(world.now, loss);
+        world.drive();
+        assert_eq!(world.driver.deletion_grace_told(), Some(grace));
+        assert_eq!(world.driver.existence(), Existence::Vanished);
+        world.settle_for(TickDuration::from_secs(40));
+        assert_eq!(world.finishes, 1);
+        assert!(!world.log.contains(&"write"), "{:?}", world.log);
+        assert!(world.driver.is_status_settled());
+    }
+}
+
+#[test]
+fn a_deletion_is_told_once_for_each_grace() {
+    let mut world = running();
+    world.delete(30);
+    assert_eq!(world.driver.deletion_grace_told(), Some(30));
+    let journals = |world: &World| world.log.iter().filter(|word| **word == "persist").count();
+    world.journal_ends(true);
+    let before = journals(&world);
+    world.change(|pod| pod.metadata.generation = Some(7));
+    world.journal_ends(true);
+    assert_eq!(journals(&world), before);
+    world.delete(5);
+    assert_eq!(world.driver.deletion_grace_told(), Some(5));
+}
+
+#[test]
+fn a_pod_that_another_writer_calls_not_ready_is_written_again() {
+    let mut world = running();
+    world.change(|pod| {
+        let conditions = pod.status.as_mut().unwrap().conditions.as_mut().unwrap();
+        let ready = conditions.iter_mut().find(|condition| condition.type_ == "Ready").unwrap();
+        ready.status = "False".to_owned();
+    });
+    assert!(world.status_in_flight.is_some());
+    world.status_ends(ApiSays::Written);
+    world.see();
+    assert!(world.status_in_flight.is_none(), "and once is enough");
+}
+
+#[test]
+fn a_conflict_is_answered_with_a_write_on_the_new_version() {
+    let mut world = running();
+    world.exit("app", 1);
+    world.journal_ends(true);
+    world.answer(0);
+    assert!(world.status_in_flight.is_some());
+    world.change(|pod| pod.metadata.generation = Some(3));
+    world.status_ends(ApiSays::Written);
+    assert!(world.status_in_flight.is_none(), "it was on an older version");
+    world.pass(millis(50));
+    let write = world.status_in_flight.as_ref().unwrap();
+    assert_eq!(write.base.resource_version, world.pod.metadata.resource_version);
+}
+
+#[test]
+fn the_last_status_goes_ahead_of_the_end() {
+    let mut world = running();
+    world.delete(30);
+    world.settle_for(TickDuration::from_secs(40));
+    let last = |word: &str| world.log.iter().rposition(|found| *found == word).unwrap();
+    assert!(last("show") < last("finish"));
+    assert!(last("write") < last("finish"));
+    world.driver.handle(world.now, Event::DeleteRequested { grace: millis(0) });
+    world.drive();
+    assert_eq!(world.finishes, 2, "asked for again when a finished pod is deleted");
+}
