@@ -14,7 +14,8 @@
 //! - Reads never touch the disk: an in-memory index keeps the newest version of each key, and older
 //!   ones as far back as the history of events goes. [`Limits`] bound the history by count and by
 //!   bytes, [`Compaction`] by age; older revisions are compacted.
-//! - The disk is a trait ([`Disk`]): [`redb_disk::RedbDisk`] on a real machine,
+//! - The disk is a trait ([`Disk`]): a redb file on a real machine
+//!   (crate `redb-disk`),
 //!   [`memory::MemoryDisk`] in tests and in the simulator. Nothing here starts a thread: a driver
 //!   runs [`Committer::run`] on a thread of its own, the simulator calls
 //!   [`Committer::commit_pending`] at the moments that it chooses.
@@ -35,7 +36,6 @@ pub mod memory;
 mod object;
 mod pending;
 mod range;
-pub mod redb_disk;
 mod shared;
 mod store;
 mod subscribers;

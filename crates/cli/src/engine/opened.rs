@@ -8,7 +8,7 @@ use rekindle_api::auth::{Authorizer, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::pki::{Pki, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
-use rekindle_store::redb_disk::RedbDisk;
+use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Limits, Store};
 
 use super::data_dir::{DataDir, PKI};

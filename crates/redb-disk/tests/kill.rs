@@ -7,6 +7,7 @@
     reason = "a test may panic; this one starts a child process and threads"
 )]
 
+#[path = "../../store/tests/support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rekindle_store::redb_disk::RedbDisk;
+use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Committer, Expect, Limits, RangeQuery, Store, StoreError};
 use support::{delete, put};
 
@@ -25,12 +26,9 @@ fn open(path: &Path) -> (Store, Committer<RedbDisk>) {
     Store::open(RedbDisk::new(path), Limits::default()).unwrap()
 }
 
-/// What the child does when it is started by the test below. Started by anybody else it does
-/// nothing.
-#[test]
-fn child_that_writes_until_it_is_killed() {
-    let Some(file) = std::env::var_os(FILE_VARIABLE) else { return };
-    let (store, committer) = open(Path::new(&file));
+/// What the child does: it runs the test below with the variable set.
+fn write_until_killed(file: &Path) -> ! {
+    let (store, committer) = open(file);
     std::thread::scope(|scope| {
         scope.spawn(|| committer.run());
         for writer in 0..WRITERS {
@@ -38,6 +36,7 @@ fn child_that_writes_until_it_is_killed() {
             scope.spawn(move || write_for_ever(store, writer));
         }
     });
+    unreachable!("the writers end with their process")
 }
 
 fn write_for_ever(store: &Store, writer: usize) {
@@ -75,7 +74,7 @@ fn run_child_and_kill_it_after(
     file: &Path,
 ) -> (BTreeMap<usize, usize>, u64) {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_writes_until_it_is_killed", "--nocapture"])
+        .args(["--exact", "everything_acknowledged_survives_kill_9", "--nocapture"])
         .env(FILE_VARIABLE, file)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -106,6 +105,9 @@ fn run_child_and_kill_it_after(
 
 #[test]
 fn everything_acknowledged_survives_kill_9() {
+    if let Some(file) = std::env::var_os(FILE_VARIABLE) {
+        write_until_killed(Path::new(&file));
+    }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     for acknowledgements in [1, 40, 150, 400] {

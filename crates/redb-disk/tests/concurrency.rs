@@ -6,12 +6,13 @@
     reason = "a test may panic; this one starts threads"
 )]
 
+#[path = "../../store/tests/support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;
 
+use rekindle_redb_disk::RedbDisk;
 use rekindle_store::memory::{Fault, MemoryDisk};
-use rekindle_store::redb_disk::RedbDisk;
 use rekindle_store::{Disk, Event, Expect, Key, Limits, RangeQuery, Revision, Store, StoreError};
 use support::{next, put};
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use redb::StorageBackend;
 
 use super::*;
-use crate::disk::Row;
+use rekindle_store::Row;
 
 /// A storage whose unsynced writes can be lost, in part and out of order, as a page cache loses
 /// them with the power.

@@ -1,5 +1,5 @@
 //! How fast the store is on this machine's disk: durable puts per second, their latency, range
-//! reads, watch fan-out, reopening. `cargo run --release -p rekindle-store --example bench
+//! reads, watch fan-out, reopening. `cargo run --release -p rekindle-redb-disk --example bench
 //! [FOLDER]`, with a folder on the disk to measure.
 #![allow(clippy::disallowed_methods, reason = "a measurement needs a clock and threads")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rekindle_store::redb_disk::RedbDisk;
+use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Expect, Limits, Mutation, RangeQuery, Revision, Store};
 
 const VALUE_BYTES: usize = 1_000;

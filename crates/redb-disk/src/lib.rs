@@ -1,9 +1,10 @@
-//! The real disk: one redb file (a copy-on-write B-tree). One transaction a batch, synced before it
-//! returns.
+//! The store's disk on a real machine: one redb file (a copy-on-write B-tree). One transaction a
+//! batch, synced before it returns.
 //!
 //! Layout: table `objects` maps a key to (revision of its last write, value); table `meta` holds
 //! `format` and `revision`, the newest durable one. Reads come from memory, so redb's cache is
 //! small.
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -15,9 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use crate::disk::{Batch, Disk, DiskError, Loaded};
-use crate::key::{Key, Revision};
-use crate::object::Object;
+use rekindle_store::{Batch, Disk, DiskError, Key, Loaded, Object, Revision};
 
 const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");

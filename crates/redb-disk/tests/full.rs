@@ -6,12 +6,13 @@
     reason = "a test may panic; this one starts a child process and a thread"
 )]
 
+#[path = "../../store/tests/support/mod.rs"]
 mod support;
 
 use std::path::Path;
 use std::process::Command;
 
-use rekindle_store::redb_disk::RedbDisk;
+use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{DiskError, Expect, Limits, Store, StoreError};
 use support::{delete, put};
 
@@ -22,12 +23,8 @@ fn key(number: usize) -> String {
     format!("/secrets/default/s{number}")
 }
 
-/// What the child does when it is started by the test below. Started by anybody else it does
-/// nothing.
-#[test]
-fn child_that_fills_its_disk() {
-    let Some(file) = std::env::var_os(FILE_VARIABLE) else { return };
-    let file = Path::new(&file);
+/// What the child does: it runs the test below with the variable set.
+fn fill_the_disk_and_go_on(file: &Path) {
     let (store, committer) = Store::open(RedbDisk::new(file), Limits::default()).unwrap();
     let committing = std::thread::spawn(|| committer.run());
     let value = vec![b'x'; VALUE_BYTES];
@@ -53,13 +50,20 @@ fn child_that_fills_its_disk() {
 
 #[test]
 fn a_full_disk_is_told_and_after_deletions_the_store_goes_on() {
+    if let Some(file) = std::env::var_os(FILE_VARIABLE) {
+        return fill_the_disk_and_go_on(Path::new(&file));
+    }
     let folder = tempfile::tempdir().unwrap();
     // A file size limit needs no privileges. With its signal ignored the write fails, as on a full
     // disk.
     let output = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 8192; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_fills_its_disk", "--nocapture"])
+        .args([
+            "--exact",
+            "a_full_disk_is_told_and_after_deletions_the_store_goes_on",
+            "--nocapture",
+        ])
         .env(FILE_VARIABLE, folder.path().join("store.redb"))
         .output()
         .unwrap();
