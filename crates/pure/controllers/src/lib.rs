@@ -40,6 +40,7 @@ pub mod job;
 pub mod key;
 pub mod kind;
 pub mod leader_election;
+mod memories;
 pub mod names;
 pub mod namespace;
 pub mod node_lifecycle;

@@ -9,9 +9,9 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use serde_json::Value;
 
-use crate::cluster::Attempt;
 use crate::creation_brake::CreationSeries;
 use crate::events::Note;
+use crate::scheduler::Attempt;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId};
 
 /// The answer of a reconcile. Empty when nothing is to be done.

@@ -9,6 +9,8 @@
 //! Source: Kubernetes documentation, "Pod Lifecycle", "Garbage collection of Pods"; "Non-graceful
 //! node shutdown".
 
+mod lost_nodes;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use crate::plan::{Delete, Grace, Part, Propagation, Step, Write};
 use crate::{
     Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, node_lifecycle, pods,
 };
+pub(crate) use lost_nodes::LostNodes;
 
 /// How many pods that have ended are kept (upstream's default of `--terminated-pod-gc-threshold`).
 const FINISHED_MAX: usize = 12_500;
@@ -100,7 +103,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         return plan;
     }
     let node_id = ObjectId::new(Kind::Node, NamespacedName::new("", node));
-    let Some(lost_at) = view.lost_at(&node_id) else { return plan };
+    let Some(lost_at) = view.memories().lost_nodes.since(node) else { return plan };
     let end = lost_at + view.node_settings().missing_node_grace;
     if now < end {
         plan.look_again(end);

@@ -1,5 +1,5 @@
-//! Controllers and restart ladder at work, without a client: what watches show comes in, writes come
-//! out, and their answers come back.
+//! Controllers and restart ladder at work, without a client: what watches show comes in, writes
+//! come out, and their answers come back.
 //!
 //! ```text
 //!   Seen ───► Planner::see ────► View ─► queue ─► Planner::begin_due ─► Planner::poll_task ───► Task

@@ -11,7 +11,6 @@
 //! ```
 //! A pod counts from its binding until it is finished or gone.
 
-mod attempts;
 mod crowds;
 mod images;
 mod machines;
@@ -31,8 +30,6 @@ use k8s_openapi::api::core::v1::Node;
 use rekindle_types::held::Pod;
 
 use crate::{Object, pods};
-pub use attempts::Attempt;
-pub(crate) use attempts::Attempts;
 pub(crate) use crowds::Crowds;
 pub(crate) use images::{Images, OnNodes};
 use machines::Machines;

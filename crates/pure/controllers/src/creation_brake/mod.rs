@@ -18,6 +18,7 @@
 //! After a change of leaders failed pods count as before, since they are still there. What was
 //! deleted before it is forgotten.
 
+mod early_ends;
 mod growing_pause;
 mod ledger;
 mod series;
@@ -26,7 +27,6 @@ mod streak;
 pub(crate) use growing_pause::AFTER_FAILURES;
 pub(crate) use ledger::CreationLedger;
 pub use series::CreationSeries;
-pub(crate) use series::{EarlyEnd, counts, early_end};
 pub(crate) use streak::CreationPause;
 
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ pub fn hold_back(view: &View, of: &ObjectId, plan: &mut Plan, now: Tick) {
 /// The pause that holds an object's place in a series, for a controller that has to know of it
 /// before it clears the place.
 pub(crate) fn pause_for(view: &View, object: &Object, now: Tick) -> Option<CreationPause> {
-    view.creation_ledger().pause(&CreationSeries::of_object(object), now)
+    view.memories().creations.pause(&CreationSeries::of_object(object), now)
 }
 
 /// Looks again when the pause is over, and says once that there is one.
@@ -122,11 +122,11 @@ pub(crate) fn announce(
 }
 
 fn pause_of(view: &View, step: &Step, now: Tick) -> Option<(CreationSeries, CreationPause)> {
-    if view.creation_ledger().is_empty() {
+    if view.memories().creations.is_empty() {
         return None;
     }
     let series = CreationSeries::of_step(step)?;
-    let pause = view.creation_ledger().pause(&series, now)?;
+    let pause = view.memories().creations.pause(&series, now)?;
     Some((series, pause))
 }
 

@@ -15,6 +15,7 @@
 mod due;
 mod history;
 mod jobs;
+mod schedule_changes;
 mod served;
 
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ use crate::events::{Note, Severity};
 use crate::job::Ending;
 use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners};
 use due::{Due, Missed};
+pub(crate) use schedule_changes::ScheduleChanges;
 
 /// `source.component` of its events.
 const COMPONENT: &str = "cronjob-controller";
@@ -187,7 +189,7 @@ impl Look<'_> {
     /// at when the next one is.
     fn start(&mut self) -> Vec<Vec<crate::Step>> {
         let Some(schedule) = self.schedule() else { return Vec::new() };
-        let changed = self.view.schedule_changed_at(uid_of(self.cron));
+        let changed = self.view.memories().schedule_changes.last(uid_of(self.cron));
         let since = served::until(&self.cron.metadata, &self.status).unwrap_or(self.now);
         let deadline = self.cron.spec.starting_deadline_seconds.map(TickDuration::of_field);
         let due = match Due::of(&schedule, since, deadline, changed, self.now) {

@@ -15,6 +15,7 @@
 //! taints of a node are left alone.
 
 pub(crate) mod eviction;
+mod heartbeats;
 pub(crate) mod news;
 mod not_ready;
 mod silence;
@@ -29,6 +30,7 @@ use serde_json::json;
 use silence::Hearing;
 use zones::Sentence;
 
+pub(crate) use heartbeats::Heartbeats;
 pub use silence::Settings;
 pub(crate) use zones::Zones;
 

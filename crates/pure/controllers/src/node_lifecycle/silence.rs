@@ -81,7 +81,9 @@ pub(super) enum Hearing {
 }
 
 pub(super) fn hearing(view: &View, node: &str, now: Tick) -> Hearing {
-    let Some(heard) = view.heard_at(node) else { return Hearing::Heard(None) };
+    let Some(heard) = view.memories().heartbeats.heard_at(node) else {
+        return Hearing::Heard(None);
+    };
     let settings = view.node_settings();
     let end = heard + settings.grace;
     if end <= now {

@@ -18,7 +18,7 @@ use rekindle_types::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 use rekindle_types::{Tick, nodes};
 
 use super::Settings;
-use crate::View;
+use crate::{Object, View};
 
 /// Taints of nodes whose pods have to go, one at a time.
 pub(super) const KEYS: [&str; 2] = [NOT_READY, UNREACHABLE];
@@ -70,8 +70,17 @@ struct Zone {
 type Turn = (Option<Tick>, String);
 
 impl Zones {
-    /// A node is there.
-    pub(crate) fn insert(&mut self, node: &Node) {
+    /// A node came, changed or went.
+    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>) {
+        if let Some(Object::Node(node)) = before {
+            self.remove(node);
+        }
+        if let Some(Object::Node(node)) = after {
+            self.insert(node);
+        }
+    }
+
+    fn insert(&mut self, node: &Node) {
         let (region, zone) = zone_of(node);
         let zone = self.by_name.entry((region.to_owned(), zone.to_owned())).or_default();
         *zone.count_of(node) += 1;
@@ -157,7 +166,7 @@ pub(super) fn present(node: &Node) -> Option<&Taint> {
 pub(super) fn sentence(view: &View, node: &Node, now: Tick) -> Sentence {
     let Some(key) = asked_for(node) else { return Sentence::None };
     let settings = view.node_settings();
-    let zones = &view.zones().by_name;
+    let zones = &view.memories().zones.by_name;
     if zones.values().all(|zone| zone.state(settings) == State::Full) {
         return Sentence::None;
     }

@@ -7,6 +7,7 @@
 //! name. Where none does, pods of lower priority may have to go (`preemption`).
 
 mod affinity;
+mod attempts;
 mod candidate;
 mod claims;
 mod filter;
@@ -33,12 +34,14 @@ use rekindle_types::held::Pod;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
-use crate::cluster::{Attempt, Host};
+use crate::cluster::Host;
 use crate::events::{Note, Severity};
 use crate::patches::status_patch;
 use crate::plan::{Report, Step, Write};
 use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
 pub(crate) use affinity::{fits_volume, matches as matches_node};
+pub use attempts::Attempt;
+pub(crate) use attempts::Attempts;
 use candidate::Candidate;
 use claims::Claims;
 use fit::Fit;

@@ -32,7 +32,7 @@ pub(super) enum Standing {
 }
 
 pub(super) fn standing(view: &View, pod: &NamespacedName, now: Tick) -> Standing {
-    match view.attempts().backoff_end(pod) {
+    match view.memories().attempts.backoff_end(pod) {
         Some(end) if end > now => Standing::BacksOff,
         Some(_) | None => Standing::Active,
     }
@@ -40,6 +40,6 @@ pub(super) fn standing(view: &View, pod: &NamespacedName, now: Tick) -> Standing
 
 /// Until when the pod is held back, if it is.
 pub(super) fn held_until(view: &View, pod: &NamespacedName, now: Tick) -> Option<Tick> {
-    let end = view.attempts().backoff_end(pod).filter(|end| *end > now)?;
+    let end = view.memories().attempts.backoff_end(pod).filter(|end| *end > now)?;
     (view.unscheduled_count() > CROWD).then_some(end)
 }

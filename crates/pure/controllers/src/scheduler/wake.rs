@@ -210,7 +210,7 @@ fn refused<'a>(
 ) -> impl Iterator<Item = Key> + 'a {
     let waiting = view.unscheduled().filter(move |pod| is_waiting(pod) && is_so(pod));
     let names = waiting.map(|pod| NamespacedName::of(&pod.metadata));
-    names.filter(|name| view.attempts().requests_of(name).is_some()).map(Key::Schedule)
+    names.filter(|name| view.memories().attempts.requests_of(name).is_some()).map(Key::Schedule)
 }
 
 /// Those of the pods that the node may take now. One that was not looked at yet is looked at
@@ -224,7 +224,7 @@ fn helped_among<'a>(
     let weakest = view.pods_on(node).map(|pod| priority(pod)).min();
     pods.filter(|pod| is_waiting(pod))
         .map(|pod| (pod, NamespacedName::of(&pod.metadata)))
-        .filter(move |(pod, name)| match (view.attempts().requests_of(name), there) {
+        .filter(move |(pod, name)| match (view.memories().attempts.requests_of(name), there) {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(requests), Some(host)) => {
@@ -267,7 +267,7 @@ fn waiting_for_volumes(view: &View) -> impl Iterator<Item = Key> {
 /// come at once, and each that is placed comes by here.
 fn waiting_for_pods(view: &View) -> impl Iterator<Item = Key> {
     view.looking_around()
-        .filter(|name| view.attempts().requests_of(name).is_some())
+        .filter(|name| view.memories().attempts.requests_of(name).is_some())
         .filter(|name| view.pod(name).is_some_and(|pod| is_waiting(pod)))
         .map(|name| Key::Schedule(name.clone()))
 }

@@ -6,15 +6,12 @@
 
 mod covered;
 mod doubts;
-mod early_ends;
 mod finished;
-mod heartbeats;
 mod index;
 mod members;
 mod mentions;
 mod objects;
 mod own_writes;
-mod schedules;
 mod selectors;
 mod settle;
 
@@ -32,19 +29,17 @@ use rekindle_types::Tick;
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
-use crate::cluster::{Attempt, Attempts, Cluster, Requests};
-use crate::creation_brake::CreationLedger;
-use crate::node_lifecycle::{Settings, Zones};
+use crate::cluster::{Cluster, Requests};
+use crate::memories::Memories;
+use crate::node_lifecycle::Settings;
 use crate::{Change, Kind, NamespacedName, Object, ObjectId, failed_pods, owners, pods};
 use covered::Covered;
 pub use doubts::Doubt;
 use doubts::Doubts;
-use heartbeats::Heartbeats;
 use index::Index;
 pub(crate) use members::{Member, Standing};
 use objects::Objects;
 use own_writes::OwnWrites;
-use schedules::ScheduleChanges;
 pub use settle::WriteFailure;
 
 /// The index.
@@ -53,17 +48,11 @@ pub struct View {
     objects: Objects,
     index: Index,
     cluster: Cluster,
-    attempts: Attempts,
     covered: Covered,
     own: OwnWrites,
     doubts: Doubts,
     failures: BTreeMap<ObjectId, WriteFailure>,
-    /// Nodes that pods are bound to and that do not exist, and when that was first noticed.
-    lost_nodes: BTreeMap<String, Tick>,
-    heartbeats: Heartbeats,
-    zones: Zones,
-    creations: CreationLedger,
-    schedule_changes: ScheduleChanges,
+    memories: Memories,
     node_settings: Settings,
     now: Tick,
 }
@@ -87,7 +76,8 @@ impl View {
     /// Tells the view the time. The driver does so before it feeds events; the view only notes when
     /// something was noticed.
     pub fn set_time(&mut self, now: Tick) {
-        self.heartbeats.time_passed(self.now, now, self.node_settings.asleep_after());
+        let asleep_after = self.node_settings.asleep_after();
+        self.memories.heartbeats.time_passed(self.now, now, asleep_after);
         self.now = now;
     }
 
@@ -166,87 +156,43 @@ impl View {
         }
         self.index.insert(&id, &object);
         self.cluster.insert(&object);
-        if let Object::Node(node) = &object {
-            self.zones.insert(node);
-        }
-        if matches!(&object, Object::Pod(pod) if pods::node(pod).is_some()) {
-            self.attempts.forget(&id.name);
-        }
         self.note_cover(before.as_ref(), &object);
-        self.note_nodes(&object, Presence::Present);
-        self.heartbeats.seen(before.as_ref(), &object, self.now);
-        self.schedule_changes.seen(before.as_ref(), &object, self.now);
-        self.note_creations(before.as_ref(), Some(&object));
+        self.tell_memories(before.as_ref(), Some(&object));
         Some(Change { id, before, after: Some(object) })
     }
 
-    /// Keeps track of nodes that pods name and that do not exist.
-    fn note_nodes(&mut self, object: &Object, presence: Presence) {
-        match (object, presence) {
-            (Object::Node(node), Presence::Present) => {
-                self.lost_nodes.remove(node.metadata.name.as_deref().unwrap_or_default());
-            }
-            (Object::Node(node), Presence::Removed) => {
-                let name = node.metadata.name.clone().unwrap_or_default();
-                if self.index.pods_on(&name).next().is_some() {
-                    self.lost_nodes.insert(name, self.now);
-                }
-            }
-            (Object::Pod(pod), Presence::Present) => {
-                if let Some(node) = pods::node(pod)
-                    && self.node(node).is_none()
-                {
-                    self.lost_nodes.entry(node.to_owned()).or_insert(self.now);
-                }
-            }
-            (Object::Pod(pod), Presence::Removed) => {
-                if let Some(node) = pods::node(pod)
-                    && self.index.pods_on(node).next().is_none()
-                {
-                    self.lost_nodes.remove(node);
-                }
-            }
-            _ => {}
-        }
+    /// Tells the controllers that remember something what changed.
+    fn tell_memories(&mut self, before: Option<&Object>, after: Option<&Object>) {
+        let has_pods = |node: &str| self.index.pods_on(node).next().is_some();
+        self.memories.follow((before, after), &self.cluster, has_pods, self.now);
+        self.note_creations(before, after);
     }
 
     /// Takes an object out of what is known of all together.
     fn take_out(&mut self, id: &ObjectId, object: &Object) {
         self.index.remove(id, object);
         self.cluster.remove(object);
-        if let Object::Node(node) = object {
-            self.zones.remove(node);
-        }
     }
 
     fn remove(&mut self, id: &ObjectId) -> Option<Change> {
         let before = self.objects.remove(id)?;
         self.take_out(id, &before);
-        if id.kind == Kind::Pod {
-            self.attempts.forget(&id.name);
-        }
         self.forget_cover(id, &before);
         self.index.retire_name(id, &before);
-        self.note_nodes(&before, Presence::Removed);
-        self.heartbeats.gone(id);
-        self.schedule_changes.gone(&before);
         self.own.forget(id, before.uid());
-        self.note_creations(Some(&before), None);
+        self.tell_memories(Some(&before), None);
         self.failures.remove(id);
         self.doubts.resolved(id);
         Some(Change { id: id.clone(), before: Some(before), after: None })
     }
 
-    /// A pod was looked at and fits no node (`Plan::unfit`).
-    pub fn remember(&mut self, attempt: Attempt) {
-        if self.pod(&attempt.pod).is_some_and(|pod| pods::node(pod).is_none()) {
-            self.attempts.add(attempt);
-        }
+    /// What each controller remembers for itself.
+    pub(crate) fn memories(&self) -> &Memories {
+        &self.memories
     }
 
-    /// The looks at pods that found no node.
-    pub(crate) fn attempts(&self) -> &Attempts {
-        &self.attempts
+    pub(crate) fn memories_mut(&mut self) -> &mut Memories {
+        &mut self.memories
     }
 
     /// The time, as the driver last told it.
@@ -373,27 +319,6 @@ impl View {
         }
     }
 
-    /// Since when a node that pods are bound to is known not to exist.
-    pub fn lost_at(&self, node: &ObjectId) -> Option<Tick> {
-        self.lost_nodes.get(&node.name.name).copied()
-    }
-
-    /// When a node was last heard of: its Lease was seen to be renewed. `None` for a node without a
-    /// Lease, which nobody waits for.
-    pub fn heard_at(&self, node: &str) -> Option<Tick> {
-        self.heartbeats.heard_at(node)
-    }
-
-    /// When the schedule of a CronJob, or its time zone, was last seen to change.
-    pub(crate) fn schedule_changed_at(&self, cron_uid: &str) -> Option<Tick> {
-        self.schedule_changes.last(cron_uid)
-    }
-
-    /// How the nodes of each zone do.
-    pub(crate) fn zones(&self) -> &Zones {
-        &self.zones
-    }
-
     /// How the node lifecycle controller is set.
     pub fn node_settings(&self) -> &Settings {
         &self.node_settings
@@ -464,13 +389,6 @@ fn in_order_of_ends(objects: Vec<Object>) -> impl Iterator<Item = Object> {
         objects.into_iter().partition(|object| failed_at(object).is_some());
     failed.sort_by_key(failed_at);
     failed.into_iter().chain(others)
-}
-
-/// Whether an object came (or changed), or went.
-#[derive(Clone, Copy)]
-enum Presence {
-    Present,
-    Removed,
 }
 
 fn is_controlled_by(

@@ -1,5 +1,5 @@
-//! How a decision meets the API, without a client: a write becomes a request, and the answer becomes
-//! an outcome.
+//! How a decision meets the API, without a client: a write becomes a request, and the answer
+//! becomes an outcome.
 //!
 //! ```text
 //!   Write ─► request_for ─► Request ──(driver sends)──► text of success ─► outcome_of_success ─► Outcome

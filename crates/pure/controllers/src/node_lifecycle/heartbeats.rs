@@ -8,24 +8,34 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::{Kind, Object, ObjectId};
+use crate::Object;
 
 /// The namespace of the nodes' Leases.
 const NAMESPACE: &str = "kube-node-lease";
 
 /// When nodes were last heard of.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heartbeats {
+pub(crate) struct Heartbeats {
     heard: BTreeMap<String, Tick>,
 }
 
 impl Heartbeats {
-    /// A Lease is there, or there in another version.
-    pub(super) fn seen(&mut self, before: Option<&Object>, object: &Object, now: Tick) {
-        let Object::Lease(lease) = object else { return };
-        if lease.metadata.namespace.as_deref() != Some(NAMESPACE) {
+    /// A Lease came, changed or went. The node of one that went is not waited for any more.
+    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>, now: Tick) {
+        let lease = match (before, after) {
+            (_, Some(Object::Lease(lease))) => lease,
+            (Some(Object::Lease(gone)), None) => {
+                if is_of_node(gone) {
+                    self.heard.remove(gone.metadata.name.as_deref().unwrap_or_default());
+                }
+                return;
+            }
+            (_, Some(_) | None) => return,
+        };
+        if !is_of_node(lease) {
             return;
         }
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
@@ -37,22 +47,20 @@ impl Heartbeats {
         }
     }
 
-    /// A Lease is gone: its node is not waited for any more.
-    pub(super) fn gone(&mut self, id: &ObjectId) {
-        if id.kind == Kind::Lease && id.name.namespace == NAMESPACE {
-            self.heard.remove(&id.name.name);
-        }
-    }
-
     /// Time went on from `before` to `now`. When nobody looked for longer than `asleep_after`, or
     /// the clock was put back, every node has its whole grace again.
-    pub(super) fn time_passed(&mut self, before: Tick, now: Tick, asleep_after: TickDuration) {
+    pub(crate) fn time_passed(&mut self, before: Tick, now: Tick, asleep_after: TickDuration) {
         if now < before || now.since(before) > asleep_after {
             self.heard.values_mut().for_each(|heard| *heard = now);
         }
     }
 
+    /// When a node was last heard of; none for a node without a Lease, which is not waited for.
     pub(super) fn heard_at(&self, node: &str) -> Option<Tick> {
         self.heard.get(node).copied()
     }
+}
+
+fn is_of_node(lease: &Lease) -> bool {
+    lease.metadata.namespace.as_deref() == Some(NAMESPACE)
 }

@@ -13,31 +13,26 @@ use crate::Object;
 
 /// The changes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ScheduleChanges {
+pub(crate) struct ScheduleChanges {
     /// UID of the CronJob → when another schedule or time zone of it was seen.
     by_cron_job: BTreeMap<String, Tick>,
 }
 
 impl ScheduleChanges {
-    /// An object is there, and was perhaps before.
-    pub(super) fn seen(&mut self, before: Option<&Object>, after: &Object, now: Tick) {
-        let (Some(Object::CronJob(before)), Object::CronJob(after)) = (before, after) else {
-            return;
+    /// A CronJob changed or went.
+    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>, now: Tick) {
+        let Some(Object::CronJob(before)) = before else { return };
+        let uid = before.metadata.uid.as_deref().unwrap_or_default();
+        let same = match after {
+            Some(Object::CronJob(after)) if after.metadata.uid == before.metadata.uid => after,
+            Some(_) | None => {
+                self.by_cron_job.remove(uid);
+                return;
+            }
         };
-        if before.metadata.uid != after.metadata.uid {
-            self.by_cron_job.remove(before.metadata.uid.as_deref().unwrap_or_default());
-            return;
-        }
-        let (old, new) = (&before.spec, &after.spec);
+        let (old, new) = (&before.spec, &same.spec);
         if (&old.schedule, &old.time_zone) != (&new.schedule, &new.time_zone) {
-            self.by_cron_job.insert(after.metadata.uid.clone().unwrap_or_default(), now);
-        }
-    }
-
-    /// An object is gone.
-    pub(super) fn gone(&mut self, object: &Object) {
-        if let Object::CronJob(_) = object {
-            self.by_cron_job.remove(object.uid());
+            self.by_cron_job.insert(uid.to_owned(), now);
         }
     }
 

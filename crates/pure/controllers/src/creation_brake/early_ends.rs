@@ -4,35 +4,30 @@
 use k8s_openapi::api::core::v1::ReplicationControllerSpec;
 use rekindle_types::Tick;
 
-use super::View;
-use crate::creation_brake::{CreationLedger, CreationSeries, EarlyEnd, counts, early_end};
+use super::series::{CreationSeries, EarlyEnd, counts, early_end};
 use crate::plan::Step;
 use crate::vacancy::{self, Vacancy};
-use crate::{Object, daemon_set, failed_pods, job, owners, pods};
+use crate::{Object, View, daemon_set, failed_pods, job, owners, pods};
 
 impl View {
-    /// What is remembered of creations.
-    pub(crate) fn creation_ledger(&self) -> &CreationLedger {
-        &self.creations
-    }
-
     /// The user was told that creations of these series are held back (`Plan::paused`).
     pub fn creation_pauses_told(&mut self, series: &[CreationSeries]) {
-        series.iter().for_each(|series| self.creations.told(series));
+        series.iter().for_each(|series| self.memories_mut().creations.told(series));
     }
 
     /// True when writes for the object were refused, or creations for it are held back: its status
     /// tells how things stand, and does not wait for answers that do not come.
     pub(crate) fn is_hindered(&self, object: &Object) -> bool {
-        self.failure(&object.id()).is_some() || self.creations.is_any_paused(object.uid(), self.now)
+        self.failure(&object.id()).is_some()
+            || self.memories().creations.is_any_paused(object.uid(), self.now())
     }
 
     /// An object changed, came or went.
-    pub(super) fn note_creations(&mut self, before: Option<&Object>, after: Option<&Object>) {
+    pub(crate) fn note_creations(&mut self, before: Option<&Object>, after: Option<&Object>) {
         match (before, after) {
             (Some(before), Some(after)) if before.uid() == after.uid() => {
-                if self.creations.knows(after.uid()) && asks_anew(before, after) {
-                    self.creations.forget(after.uid());
+                if self.memories().creations.knows(after.uid()) && asks_anew(before, after) {
+                    self.memories_mut().creations.forget(after.uid());
                 }
                 let is_kept = counts(after) && is_in_same_place(before, after);
                 if counts(before) && !is_kept {
@@ -44,7 +39,7 @@ impl View {
             }
             (before, after) => {
                 if let Some(gone) = before {
-                    self.creations.forget(gone.uid());
+                    self.memories_mut().creations.forget(gone.uid());
                     if counts(gone) {
                         self.ended_early(gone, None);
                     }
@@ -59,23 +54,25 @@ impl View {
     }
 
     /// A creation was answered with this object.
-    pub(super) fn note_created(&mut self, step: &Step, object: &Object) {
+    pub(crate) fn note_created(&mut self, step: &Step, object: &Object) {
         let Some(series) = CreationSeries::of_step(step) else { return };
+        let now = self.now();
+        let creations = &mut self.memories_mut().creations;
         if series.is_counted_by_creations() {
-            self.creations.created(series, self.now);
+            creations.created(series, now);
         } else if CreationSeries::of_object(object) != series {
             // what was asked for is not what is there: its owner will not know it
-            self.creations.joined(&series, object.uid(), |_| true);
-            self.creations.ended(series, object.uid(), EarlyEnd::Lost, self.now);
+            creations.joined(&series, object.uid(), |_| true);
+            creations.ended(series, object.uid(), EarlyEnd::Lost, now);
         }
     }
 
     fn joined(&mut self, object: &Object) {
         let owner = owners::controller_of(object.meta());
-        if owner.is_some_and(|owner| self.creations.knows(&owner.uid)) {
+        if owner.is_some_and(|owner| self.memories().creations.knows(&owner.uid)) {
             let born = born(object);
             let series = CreationSeries::of_object(object);
-            self.creations.joined(&series, object.uid(), |last| born >= last);
+            self.memories_mut().creations.joined(&series, object.uid(), |last| born >= last);
         }
     }
 
@@ -85,15 +82,17 @@ impl View {
         if pods::phase(pod.as_ref()) != "Failed" || owners::is_terminating(&pod.metadata) {
             return;
         }
-        let at = failed_pods::finished_at(pod).min(self.now);
+        let at = failed_pods::finished_at(pod).min(self.now());
         let Some(end) = early_end(object, Some(object), at) else { return };
         let (born, series) = (born(object), CreationSeries::of_object(object));
-        self.creations.joined(&series, object.uid(), |last| born > last);
-        self.creations.ended(series, object.uid(), end, at);
+        let creations = &mut self.memories_mut().creations;
+        creations.joined(&series, object.uid(), |last| born > last);
+        creations.ended(series, object.uid(), end, at);
     }
 
     fn ended_early(&mut self, before: &Object, after: Option<&Object>) {
-        let Some(end) = early_end(before, after, self.now) else { return };
+        let now = self.now();
+        let Some(end) = early_end(before, after, now) else { return };
         let owner = owners::controller_of(before.meta());
         let Some(owner) = owner.and_then(|owner| self.by_uid(&owner.uid)) else { return };
         let vacancy = Vacancy {
@@ -107,7 +106,7 @@ impl View {
         let has_moved = after.is_some_and(counts);
         if has_moved || vacancy::is_to_be_filled(self, owner, vacancy) {
             let series = CreationSeries::of_object(before);
-            self.creations.ended(series, before.uid(), end, self.now);
+            self.memories_mut().creations.ended(series, before.uid(), end, now);
         }
     }
 }

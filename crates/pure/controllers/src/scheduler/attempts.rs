@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use rekindle_types::held::Pod;
 use rekindle_types::{Tick, TickDuration};
 
-use super::requests::Requests;
-use crate::NamespacedName;
+use crate::cluster::Requests;
+use crate::{NamespacedName, Object, View, pods};
 
 /// The wait after the first look; it doubles with each further one.
 const BACKOFF_MIN: TickDuration = TickDuration::from_secs(1);
@@ -28,7 +28,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn of(pod: &Pod, at: Tick) -> Self {
+    pub(super) fn of(pod: &Pod, at: Tick) -> Self {
         Self {
             pod: NamespacedName::of(&pod.metadata),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
@@ -51,28 +51,47 @@ struct Tried {
 
 impl Attempts {
     /// One more look found no node.
-    pub(crate) fn add(&mut self, attempt: Attempt) {
+    fn add(&mut self, attempt: Attempt) {
         let before = self.0.get(&attempt.pod).filter(|before| before.last.uid == attempt.uid);
         let count = before.map_or(0, |before| before.count).saturating_add(1);
         self.0.insert(attempt.pod.clone(), Tried { count, last: attempt });
     }
 
-    /// The pod has a node, or is gone.
-    pub(crate) fn forget(&mut self, pod: &NamespacedName) {
+    /// A pod that has a node, or is gone, is forgotten.
+    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>) {
+        match (before, after) {
+            (_, Some(Object::Pod(pod))) if pods::node(pod).is_some() => {
+                self.forget(&NamespacedName::of(&pod.metadata));
+            }
+            (Some(Object::Pod(pod)), None) => self.forget(&NamespacedName::of(&pod.metadata)),
+            (_, Some(_) | None) => {}
+        }
+    }
+
+    fn forget(&mut self, pod: &NamespacedName) {
         self.0.remove(pod);
     }
 
     /// What the pod asked for when it was looked at last; nothing for one that was not looked at
     /// yet.
-    pub(crate) fn requests_of(&self, pod: &NamespacedName) -> Option<&Requests> {
+    pub(super) fn requests_of(&self, pod: &NamespacedName) -> Option<&Requests> {
         self.0.get(pod).map(|tried| &tried.last.requests)
     }
 
     /// Until when the pod backs off.
-    pub(crate) fn backoff_end(&self, pod: &NamespacedName) -> Option<Tick> {
+    pub(super) fn backoff_end(&self, pod: &NamespacedName) -> Option<Tick> {
         let tried = self.0.get(pod)?;
         let doublings = tried.count.saturating_sub(1).min(16);
         Some(tried.last.at + BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX))
+    }
+}
+
+impl View {
+    /// A pod was looked at and fits no node (`Plan::unfit`).
+    pub fn remember(&mut self, attempt: Attempt) {
+        if self.pod(&attempt.pod).is_some_and(|pod| pods::node(pod).is_none()) {
+            self.memories_mut().attempts.add(attempt);
+        }
     }
 }
 

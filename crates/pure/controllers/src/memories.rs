@@ -1,0 +1,49 @@
+//! What controllers remember beside the objects. Each memory belongs to one controller and lies in
+//! its folder: no other one reads it. It follows the changes of the view. So it is told of each
+//! change once, whichever way the object came.
+
+use rekindle_types::Tick;
+
+use crate::Object;
+use crate::cluster::Cluster;
+use crate::creation_brake::CreationLedger;
+use crate::cron_job::ScheduleChanges;
+use crate::node_lifecycle::{Heartbeats, Zones};
+use crate::pod_gc::LostNodes;
+use crate::scheduler::Attempts;
+
+/// The memories of all controllers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memories {
+    /// The scheduler's.
+    pub(crate) attempts: Attempts,
+    /// The node lifecycle controller's.
+    pub(crate) heartbeats: Heartbeats,
+    /// Its other one.
+    pub(crate) zones: Zones,
+    /// That of the collector of pods.
+    pub(crate) lost_nodes: LostNodes,
+    /// The CronJob controller's.
+    pub(crate) schedule_changes: ScheduleChanges,
+    /// That of the brake on creations, which stands before every controller. It looks at the whole
+    /// view for a change, and is told by the view itself.
+    pub(crate) creations: CreationLedger,
+}
+
+impl Memories {
+    /// An object came, changed or went. `cluster` has the nodes as they are now, and `has_pods`
+    /// answers whether pods are bound to one.
+    pub(crate) fn follow(
+        &mut self,
+        (before, after): (Option<&Object>, Option<&Object>),
+        cluster: &Cluster,
+        has_pods: impl Fn(&str) -> bool,
+        now: Tick,
+    ) {
+        self.attempts.follow(before, after);
+        self.heartbeats.follow(before, after, now);
+        self.zones.follow(before, after);
+        self.lost_nodes.follow((before, after), cluster, has_pods, now);
+        self.schedule_changes.follow(before, after, now);
+    }
+}
