@@ -7,6 +7,7 @@ use rekindle_net::{HostPort, PortProtocol};
 use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_runtime::Namespace;
 use rekindle_types::pods::{AnySpec, is_finished};
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::{TickDuration, node_ports};
 
 use crate::container_spec::pod_namespaces;
@@ -39,10 +40,10 @@ pub(crate) fn refusal<'a>(
     mut taken: impl Iterator<Item = &'a HostPort>,
 ) -> Option<Eviction> {
     taken.find(|taken| wanted.iter().any(|wanted| clash(*wanted, **taken)))?;
-    let (reason, why) = (node_ports::REFUSED, node_ports::NO_FREE_PORT);
+    let (refusal, why) = (AdmissionRefusal::NodePorts, node_ports::NO_FREE_PORT);
     Some(Eviction {
-        cause: EvictionCause::NotAdmitted { reason },
-        message: format!("Predicate {reason} failed: {why}"),
+        cause: EvictionCause::NotAdmitted { refusal },
+        message: format!("Predicate {} failed: {why}", refusal.as_str()),
         grace: TickDuration::ZERO,
     })
 }

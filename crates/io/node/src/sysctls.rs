@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_types::TickDuration;
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::sysctls::{self, Home};
 
 /// What is allowed beside the safe ones; the kubelet's `allowedUnsafeSysctls`. Nothing by default.
@@ -68,7 +69,7 @@ impl AllowedSysctls {
         let mut names = context.sysctls.iter().flatten().map(|s| sysctls::with_dots(&s.name));
         let name = names.find(|name| !self.allows(name))?;
         Some(Eviction {
-            cause: EvictionCause::NotAdmitted { reason: sysctls::FORBIDDEN },
+            cause: EvictionCause::NotAdmitted { refusal: AdmissionRefusal::SysctlForbidden },
             message: format!("forbidden sysctl: {name:?} not allowlisted"),
             grace: TickDuration::ZERO,
         })

@@ -100,6 +100,11 @@ impl EventReading {
             | event::LIFECYCLE_HTTP_FALLBACK
             | event::MISSING_CLUSTER_DNS
             | event::FREE_DISK_SPACE_FAILED
+            | event::INSPECT_FAILED
+            | event::ERR_IMAGE_NEVER_PULL
+            | event::INVALID_ENVIRONMENT_VARIABLE_NAMES
+            | event::EVICTION_THRESHOLD_MET
+            | event::INVALID_STATIC_POD
             | event::RESIZE_STARTED
             | event::RESIZE_COMPLETED
             | event::RESIZE_DEFERRED
@@ -124,8 +129,6 @@ impl EventReading {
             | event::LADDER_RECOVERED
             // the kubelet's that have no name of ours
             | "FailedCreatePodContainer"
-            | "InspectFailed"
-            | "ErrImageNeverPull"
             | "InvalidDiskCapacity"
             | "Rebooted"
             | "Starting"

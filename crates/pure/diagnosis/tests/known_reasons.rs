@@ -8,6 +8,7 @@ use rekindle_diagnosis::{
     of_wait,
 };
 use rekindle_types::ExitStatus;
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::reasons::{event, pod, waiting};
 
 const KUBELET: &str = include_str!("../testdata/kubelet_reasons.txt");
@@ -104,13 +105,30 @@ fn every_reason_for_which_a_container_ends_is_known() {
     }
 }
 
+/// Why our node does not take a pod up: a new reason does not compile here.
+fn refusals_of_ours() -> impl Iterator<Item = AdmissionRefusal> {
+    let next = |refusal: &AdmissionRefusal| match refusal {
+        AdmissionRefusal::NodePressure => Some(AdmissionRefusal::NodeShutdown),
+        AdmissionRefusal::NodeShutdown => Some(AdmissionRefusal::NodeAffinity),
+        AdmissionRefusal::NodeAffinity => Some(AdmissionRefusal::NodePorts),
+        AdmissionRefusal::NodePorts => Some(AdmissionRefusal::TaintToleration),
+        AdmissionRefusal::TaintToleration => Some(AdmissionRefusal::SysctlForbidden),
+        AdmissionRefusal::SysctlForbidden => None,
+    };
+    std::iter::successors(Some(AdmissionRefusal::NodePressure), next)
+}
+
 #[test]
 fn every_reason_for_which_a_pod_is_ended_is_known_and_its_event_tells_of_it() {
-    let ours = pod::ALL.iter().map(|reason| (*reason).to_owned());
+    let refusals = refusals_of_ours().map(AdmissionRefusal::as_str);
+    let ours = pod::ALL.iter().copied().chain(refusals).map(str::to_owned);
     let kubelets = of_kubelet("pod").into_iter().map(|(reason, _)| reason);
     for text in ours.chain(kubelets) {
         let reason = PodReason::parse(&text);
         assert!(reason.tells_of_end(), "{text}");
+        let tells = EventReading::parse(&text);
+        let is_of_ladder = reason == PodReason::LadderExhausted; // its ledger tells better
+        assert_eq!(tells == EventReading::EndOfPod, !is_of_ladder, "{text}");
         // an eviction's message says what helps, and an exhausted ladder has an account of its own
         let is_told_elsewhere = matches!(reason, PodReason::Evicted | PodReason::LadderExhausted);
         assert_eq!(reason.remedy("").is_none(), is_told_elsewhere, "{text}");

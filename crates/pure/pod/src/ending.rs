@@ -7,6 +7,7 @@
 //! A pod whose containers are done is finished here and now, whether it is being deleted or not;
 //! its object stays until then.
 
+use rekindle_types::reasons::pod as reason;
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Tick, TickDuration};
 
@@ -45,12 +46,14 @@ impl PodCore {
         }
         let message = eviction.message;
         let (reason, message, ground) = match eviction.cause {
-            EvictionCause::NodePressure => (texts::EVICTED.to_owned(), message, Ground::Node),
-            EvictionCause::StorageLimit => (texts::EVICTED.to_owned(), message, Ground::Pod),
-            EvictionCause::NodeShutdown => (texts::TERMINATED.to_owned(), message, Ground::Node),
-            EvictionCause::NotAdmitted { reason } => {
-                (reason.to_owned(), format!("Pod was rejected: {message}"), Ground::NotAdmitted)
-            }
+            EvictionCause::NodePressure => (reason::EVICTED.to_owned(), message, Ground::Node),
+            EvictionCause::StorageLimit => (reason::EVICTED.to_owned(), message, Ground::Pod),
+            EvictionCause::NodeShutdown => (reason::TERMINATED.to_owned(), message, Ground::Node),
+            EvictionCause::NotAdmitted { refusal } => (
+                refusal.as_str().to_owned(),
+                format!("Pod was rejected: {message}"),
+                Ground::NotAdmitted,
+            ),
         };
         self.end(EndCause::Failed { reason, message, ground }, halt);
     }
@@ -142,7 +145,7 @@ impl PodCore {
         let halt = Halt::with_grace(self.now, self.blueprint.grace);
         if self.active_deadline().is_some_and(|deadline| deadline <= self.now) {
             self.emit(texts::deadline_exceeded());
-            let reason = texts::DEADLINE_EXCEEDED.to_owned();
+            let reason = reason::DEADLINE_EXCEEDED.to_owned();
             let message = texts::DEADLINE_EXCEEDED_TEXT.to_owned();
             self.end(EndCause::Failed { reason, message, ground: Ground::Pod }, halt);
             return;

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::v1alpha1::{PodRestart, Refresh, Rung};
 use rekindle_types::{
     ContainerAttempt, ContainerName, ContainerUser, Exit, Notice, SandboxAttempt, Tick,
@@ -96,10 +97,10 @@ pub enum EvictionCause {
     StorageLimit,
     /// The node is shut down: reason `Terminated`.
     NodeShutdown,
-    /// The node does not take the pod up at all: this reason.
+    /// The node does not take the pod up at all: the reason follows from this.
     NotAdmitted {
-        /// `status.reason`.
-        reason: &'static str,
+        /// Why not.
+        refusal: AdmissionRefusal,
     },
 }
 

@@ -98,5 +98,5 @@ pub use key::{ActionId, ContainerKey};
 pub use loss::Loss;
 pub use restart_images::NeededImage;
 pub use status_write::{StatusPatch, StatusWrite};
-pub use texts::{TERMINATED, failed_mount, go_duration, oom_killing};
+pub use texts::{failed_mount, go_duration, oom_killing};
 pub use update::concerns_core;

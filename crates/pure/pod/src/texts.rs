@@ -1,7 +1,7 @@
 //! The words of the pod's events and status messages: the kubelet's own (1.36), where it has some.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_types::reasons::{event, waiting};
+use rekindle_types::reasons::{event, pod as reason, waiting};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ContainerName, NodeStopEnd, TickDuration};
 
@@ -18,22 +18,12 @@ pub(crate) const VANISHED: &str = "The container could not be located when the p
 /// (`pkg/kubelet/status/status_manager.go`).
 pub(crate) const NEVER_LOCATED: &str =
     "The container could not be located when the pod was terminated";
-/// `status.reason` of a pod that ran longer than `activeDeadlineSeconds`.
-pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-/// And its `status.message`.
+/// `status.message` of a pod that ran longer than `activeDeadlineSeconds`.
 pub(crate) const DEADLINE_EXCEEDED_TEXT: &str =
     "Pod was active on the node longer than the specified deadline";
-/// `status.reason` of a pod that the node could not keep, and of the event about it.
-pub(crate) const EVICTED: &str = "Evicted";
-/// `status.reason` of a pod that ended because its node was shut down.
-pub const TERMINATED: &str = "Terminated";
 /// The message of the event of processes that were killed in a container that lives on.
 const OOM_KILLING_TEXT: &str =
     "Processes of the container were killed for lack of memory; the container goes on without them";
-/// The reason of the event of ErrImageNeverPull.
-const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
-/// The reason of the event of InvalidImageName.
-const INSPECT_FAILED: &str = "InspectFailed";
 
 fn of_pod(severity: Severity, reason: &'static str, message: String) -> PodEvent {
     PodEvent { severity, reason, message, field_path: None }
@@ -114,14 +104,14 @@ pub(crate) fn failed_kill_container(name: &ContainerName, message: &str) -> PodE
 }
 
 pub(crate) fn deadline_exceeded() -> PodEvent {
-    of_pod(Severity::Normal, DEADLINE_EXCEEDED, DEADLINE_EXCEEDED_TEXT.to_owned())
+    of_pod(Severity::Normal, reason::DEADLINE_EXCEEDED, DEADLINE_EXCEEDED_TEXT.to_owned())
 }
 
 /// The kubelet says nothing about a pod that a shutdown ends: the node's own event tells of it.
 pub(crate) fn eviction(eviction: &Eviction) -> Option<PodEvent> {
     let reason = match eviction.cause {
-        EvictionCause::NodePressure | EvictionCause::StorageLimit => EVICTED,
-        EvictionCause::NotAdmitted { reason } => reason,
+        EvictionCause::NodePressure | EvictionCause::StorageLimit => reason::EVICTED,
+        EvictionCause::NotAdmitted { refusal } => refusal.as_str(),
         EvictionCause::NodeShutdown => return None,
     };
     Some(of_pod(Severity::Warning, reason, eviction.message.clone()))
@@ -173,9 +163,12 @@ pub(crate) fn image_problem(
     let (own, text) = match reason {
         waiting::INVALID_IMAGE_NAME => {
             let image = &definition.image;
-            (INSPECT_FAILED, format!("Failed to apply default image tag \"{image}\": {message}"))
+            (
+                event::INSPECT_FAILED,
+                format!("Failed to apply default image tag \"{image}\": {message}"),
+            )
         }
-        waiting::ERR_IMAGE_NEVER_PULL => (ERR_IMAGE_NEVER_PULL, message.to_owned()),
+        waiting::ERR_IMAGE_NEVER_PULL => (event::ERR_IMAGE_NEVER_PULL, message.to_owned()),
         _ => return None,
     };
     Some(of_container(definition, Severity::Warning, own, text))

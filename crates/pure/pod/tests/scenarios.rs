@@ -17,6 +17,7 @@ use rekindle_pod::{
     Action, ActionErrorKind, Config, ContainerSeenState, Event, Eviction, EvictionCause,
     NeededImage, ResourceDecision, RestartRequest, Series,
 };
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 use world::build::{self, PodExt};
@@ -307,7 +308,9 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
                 None | Some("pressure") => EvictionCause::NodePressure,
                 Some("storage-limit") => EvictionCause::StorageLimit,
                 Some("shutdown") => EvictionCause::NodeShutdown,
-                Some("not-admitted") => EvictionCause::NotAdmitted { reason: "NodeShutdown" },
+                Some("not-admitted") => {
+                    EvictionCause::NotAdmitted { refusal: AdmissionRefusal::NodeShutdown }
+                }
                 Some(other) => panic!("{other} is no cause of an eviction"),
             },
             message: words.value("message").unwrap_or("the node is low on memory").to_owned(),

@@ -6,9 +6,6 @@ use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, No
 
 use crate::pods::{AnyPod, AnySpec, affinity};
 
-/// Reason of a pod that its node refused for its labels.
-pub const REFUSED: &str = "NodeAffinity";
-
 /// A label of a node.
 pub fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
     node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str)

@@ -2,8 +2,5 @@
 //! words that scheduler, node and controllers share. Source: scheduler, `plugins/nodeports`;
 //! kubelet, `pkg/kubelet/lifecycle/predicate.go`.
 
-/// Reason of a pod that its node refused because another pod has a port that it asks for.
-pub const REFUSED: &str = "NodePorts";
-
 /// What is said of nodes where that is so.
 pub const NO_FREE_PORT: &str = "node(s) didn't have free ports for the requested pod ports";

@@ -42,6 +42,11 @@ pub mod event {
         LIFECYCLE_HTTP_FALLBACK = "LifecycleHTTPFallback";
         MISSING_CLUSTER_DNS = "MissingClusterDNS";
         FREE_DISK_SPACE_FAILED = "FreeDiskSpaceFailed";
+        INSPECT_FAILED = "InspectFailed";
+        ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull";
+        INVALID_ENVIRONMENT_VARIABLE_NAMES = "InvalidEnvironmentVariableNames";
+        EVICTION_THRESHOLD_MET = "EvictionThresholdMet";
+        NODE_SHUTDOWN = "NodeShutdown";
         RESIZE_STARTED = "ResizeStarted";
         RESIZE_COMPLETED = "ResizeCompleted";
         RESIZE_DEFERRED = "ResizeDeferred";
@@ -62,6 +67,8 @@ pub mod event {
         FAILED_TO_SCALE_UP_GROUP = "FailedToScaleUpGroup";
         SCALE_DOWN = "ScaleDown";
 
+        /// Ours: a file of the folder of static pods makes no pod.
+        INVALID_STATIC_POD = "InvalidStaticPod";
         /// Ours: a pod has as many processes and threads as it may.
         PROCESS_LIMIT_REACHED = "ProcessLimitReached";
         /// Ours, under the name that tools which watch a node's kernel use: processes of a container
@@ -114,6 +121,37 @@ pub mod pod {
         SYSCTL_FORBIDDEN = "SysctlForbidden";
         /// Ours: its ladder is exhausted and says `onExhausted: Fail`.
         LADDER_EXHAUSTED = "LadderExhausted";
+    }
+
+    /// Why a node does not take a pod up at all.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AdmissionRefusal {
+        /// The node is under pressure.
+        NodePressure,
+        /// The node is shutting down.
+        NodeShutdown,
+        /// Its labels are not those that the pod asks for.
+        NodeAffinity,
+        /// Another pod of it has a host port that the pod asks for.
+        NodePorts,
+        /// It has a taint that the pod does not tolerate.
+        TaintToleration,
+        /// It does not allow a sysctl of the pod.
+        SysctlForbidden,
+    }
+
+    impl AdmissionRefusal {
+        /// `status.reason` of the pod, and the reason of the event about it.
+        pub const fn as_str(self) -> &'static str {
+            match self {
+                Self::NodePressure => EVICTED,
+                Self::NodeShutdown => NODE_SHUTDOWN,
+                Self::NodeAffinity => NODE_AFFINITY,
+                Self::NodePorts => NODE_PORTS,
+                Self::TaintToleration => TAINT_TOLERATION,
+                Self::SysctlForbidden => SYSCTL_FORBIDDEN,
+            }
+        }
     }
 }
 

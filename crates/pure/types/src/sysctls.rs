@@ -2,9 +2,6 @@
 //! `net/ipv4/ip_forward`. In the second form dots are part of a name:
 //! `net/ipv4/conf/eth0.100/rp_filter`.
 
-/// `status.reason` of a pod that its node refused for a setting that is not allowed there.
-pub const FORBIDDEN: &str = "SysctlForbidden";
-
 /// Nothing outside the pod feels them. Every kernel that an agent runs on has them in a namespace.
 /// Source: kubelet, `safe_sysctls.go`.
 const SAFE: [&str; 12] = [

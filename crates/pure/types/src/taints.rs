@@ -24,9 +24,6 @@ pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Somebody vouches that it is down. Source: documentation, "Non-graceful node shutdown".
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Reason of a pod that its node refused for a taint.
-pub const REFUSED: &str = "TaintToleration";
-
 /// The effect that keeps new pods away.
 pub const NO_SCHEDULE: &str = "NoSchedule";
 /// The effect that ends pods, too.

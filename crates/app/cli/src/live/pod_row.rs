@@ -1,5 +1,6 @@
 //! A row of the table: a pod, or several pods of one controller that all show the same.
 
+use rekindle_diagnosis::{WaitFamily, WaitingReason};
 use rekindle_types::span;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, RestartLedgerStatus};
 
@@ -38,16 +39,9 @@ pub enum RowHealth {
     Failing,
 }
 
-/// What a pod's STATUS says while it starts or ends as it should. Any other than these and those
-/// that are well is a failure.
-const CHANGING: [&str; 6] = [
-    "Pending",
-    "ContainerCreating",
-    "PodInitializing",
-    "Terminating",
-    "SchedulingGated",
-    "NotReady",
-];
+/// What a pod's STATUS says, beside its containers' waits, while it starts or ends as it should. Any
+/// other than these and those that are well is a failure.
+const CHANGING: [&str; 4] = ["Pending", "Terminating", "SchedulingGated", "NotReady"];
 
 impl RowHealth {
     /// Of a pod that shows this, beside what its ledger says.
@@ -65,7 +59,17 @@ impl RowHealth {
             _ if is_given_up => Self::Failing,
             "Running" => Self::Changing,
             status if initializes || CHANGING.contains(&status) => Self::Changing,
-            _ => Self::Failing,
+            status => match WaitingReason::parse(status).family() {
+                WaitFamily::OnItsWay => Self::Changing,
+                WaitFamily::AfterFailure
+                | WaitFamily::Image
+                | WaitFamily::Configuration
+                | WaitFamily::Creation
+                | WaitFamily::Run
+                | WaitFamily::Sandbox
+                | WaitFamily::Predecessor
+                | WaitFamily::Unknown => Self::Failing,
+            },
         }
     }
 }
@@ -212,6 +216,8 @@ mod tests {
             ("0/1", "Completed", None, Good),
             ("0/1", "Running", None, Changing),
             ("0/1", "ContainerCreating", None, Changing),
+            ("0/1", "RestartingAllContainers", None, Changing),
+            ("0/1", "ImagePullBackOff", None, Failing),
             ("0/2", "Init:0/2", None, Changing),
             ("0/2", "Init:Error", None, Failing),
             ("0/1", "CrashLoopBackOff", None, Failing),

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
 use rekindle_pod::{Eviction, EvictionCause};
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::resources::qos_class_of;
 use rekindle_types::{TickDuration, taints};
 
 use super::figures::is_critical;
 use super::messages;
 use super::signal::Pressure;
-
-const REASON: &str = "Evicted";
 
 /// What the node is under.
 pub(crate) type Standing = BTreeSet<Pressure>;
@@ -27,7 +26,7 @@ pub(crate) fn refusal(pod: &Pod, pressures: &Standing) -> Option<Eviction> {
         return None;
     }
     Some(Eviction {
-        cause: EvictionCause::NotAdmitted { reason: REASON },
+        cause: EvictionCause::NotAdmitted { refusal: AdmissionRefusal::NodePressure },
         message: messages::node_had_conditions(pressures.iter().copied()),
         grace: TickDuration::ZERO,
     })

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rekindle_pod::{Eviction, Severity};
 use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::pods::is_final;
+use rekindle_types::reasons::event;
 use rekindle_types::{PodUid, TickDuration};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -172,7 +173,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
     ) -> Result<Round, RuntimeError> {
         let about = self.node.object_reference();
         let text = messages::threshold_met(reclaim);
-        self.node.recorder.record(about, Severity::Warning, messages::THRESHOLD_MET, text);
+        self.node.recorder.record(about, Severity::Warning, event::EVICTION_THRESHOLD_MET, text);
         let usage = match reclaim.signal.resource() {
             Resource::Memory | Resource::Pids => usage,
             Resource::EphemeralStorage | Resource::Inodes => {

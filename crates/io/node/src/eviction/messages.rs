@@ -7,10 +7,7 @@ use super::judge::Reclaim;
 use super::ranking;
 use super::signal::{Pressure, Resource};
 
-/// The reason of the node's event when it begins to take something back.
-pub(crate) const THRESHOLD_MET: &str = "EvictionThresholdMet";
-
-/// And what it says.
+/// What the node's event says when it begins to take something back.
 pub(crate) fn threshold_met(reclaim: &Reclaim) -> String {
     format!("Attempting to reclaim {}", reclaim.signal.resource().name())
 }

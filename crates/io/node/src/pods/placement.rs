@@ -8,8 +8,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client};
 use rekindle_pod::{Eviction, EvictionCause};
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::taints::{NO_EXECUTE, is_tolerated, of_node, tolerations};
-use rekindle_types::{TickDuration, avoided_nodes, node_affinity, taints};
+use rekindle_types::{TickDuration, avoided_nodes, node_affinity};
 
 use super::shown_by::Source;
 
@@ -40,15 +41,19 @@ impl Misplaced {
     }
 
     fn refusal(self) -> Eviction {
-        let (reason, why) = match self {
-            Self::Labels => {
-                (node_affinity::REFUSED, "node(s) didn't match Pod's node affinity/selector")
-            }
-            Self::Taint => (taints::REFUSED, "node(s) had taints that the pod didn't tolerate"),
+        let (refusal, why) = match self {
+            Self::Labels => (
+                AdmissionRefusal::NodeAffinity,
+                "node(s) didn't match Pod's node affinity/selector",
+            ),
+            Self::Taint => (
+                AdmissionRefusal::TaintToleration,
+                "node(s) had taints that the pod didn't tolerate",
+            ),
         };
         Eviction {
-            cause: EvictionCause::NotAdmitted { reason },
-            message: format!("Predicate {reason} failed: {why}"),
+            cause: EvictionCause::NotAdmitted { refusal },
+            message: format!("Predicate {} failed: {why}", refusal.as_str()),
             grace: TickDuration::ZERO,
         }
     }

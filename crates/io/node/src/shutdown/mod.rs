@@ -15,13 +15,9 @@ use rekindle_types::{PodUid, Tick, TickDuration};
 pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 /// `status.message` of a pod that a shutdown ended.
 pub(crate) const MESSAGE: &str = "Pod was terminated in response to imminent node shutdown.";
-/// `status.reason` of a pod that comes when the node is shutting down.
-pub(crate) const NOT_ADMITTED: &str = "NodeShutdown";
-/// And what its event says.
+/// What is said of a pod that comes when the node is shutting down.
 pub(crate) const NOT_ADMITTED_MESSAGE: &str = "Pod was rejected as the node is shutting down.";
-/// The reason of the node's own event.
-pub(crate) const EVENT: &str = "NodeShutdown";
-/// And what it says.
+/// What the node's own event says.
 pub(crate) const EVENT_MESSAGE: &str = "Shutdown manager detected shutdown event";
 
 /// The time that pods get when the node is shut down. Without groups a node that stops is no node

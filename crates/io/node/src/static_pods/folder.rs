@@ -15,6 +15,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
 use rekindle_pod::Severity;
+use rekindle_types::reasons::event;
 use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::mpsc;
@@ -35,8 +36,6 @@ const FILES_MAX: usize = 500;
 const RETRY: Duration = Duration::from_secs(20);
 /// The same while the API has not answered yet at all.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
-/// Reason of the event that tells of a file that is no static pod.
-const INVALID: &str = "InvalidStaticPod";
 /// Permissions that let others than the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
@@ -299,7 +298,7 @@ fn tell(recorder: &Recorder, node: &str, message: String) {
         uid: Some(node.to_owned()), // as the kubelet has it
         ..ObjectReference::default()
     };
-    recorder.record(about, Severity::Warning, INVALID, message);
+    recorder.record(about, Severity::Warning, event::INVALID_STATIC_POD, message);
 }
 
 /// Until something happened in the folder. What it was is not looked at: the folder is read anew.

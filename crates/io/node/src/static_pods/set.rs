@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rekindle_pod::TERMINATED;
 use rekindle_types::PodRef;
 use rekindle_types::pods::is_final;
+use rekindle_types::reasons::pod::TERMINATED;
 use tokio::sync::watch;
 
 use super::manifest::hash_of_mirror;

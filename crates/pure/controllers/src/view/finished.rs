@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rekindle_types::Tick;
 use rekindle_types::held::Pod;
+use rekindle_types::reasons;
 
 use crate::{NamespacedName, pods};
 
@@ -29,7 +30,7 @@ impl Worth {
         let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
         let NamespacedName { namespace, name } = NamespacedName::of(&pod.metadata);
         Self {
-            is_of_use: !(pods::phase(pod) == "Failed" && reason == Some("Evicted")),
+            is_of_use: !(pods::phase(pod) == "Failed" && reason == Some(reasons::pod::EVICTED)),
             created: pod.metadata.creation_timestamp.as_ref().map(Tick::from),
             name,
             namespace,

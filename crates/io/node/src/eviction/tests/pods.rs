@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use rekindle_pod::EvictionCause;
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::{PodUid, TickDuration};
 use serde_json::{Value, json};
 
@@ -200,7 +201,10 @@ fn a_node_under_pressure_lets_in_whom_upstream_lets_in() {
     let both = BTreeSet::from([disk, memory]);
     let refused = refusal(&pod_of(burstable), &both).unwrap();
     assert_eq!(refused.message, "The node had condition: [MemoryPressure DiskPressure]. ");
-    assert_eq!(refused.cause, EvictionCause::NotAdmitted { reason: "Evicted" });
+    assert_eq!(
+        refused.cause,
+        EvictionCause::NotAdmitted { refusal: AdmissionRefusal::NodePressure }
+    );
 }
 
 proptest! {

@@ -10,6 +10,7 @@ use rekindle_pod::{
 };
 use rekindle_runtime::{Mount, MountSource, Renewal, Runtime};
 use rekindle_types::ContainerAttempt;
+use rekindle_types::reasons::event;
 
 use super::{ActionResult, PodActions, config, made, other, runtime_error};
 use crate::container_spec::{ContainerInputs, MountPaths, container_spec, find_container};
@@ -81,13 +82,13 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             "Keys [{}] from the EnvFrom sources were skipped since they are considered invalid environment variable names.",
             keys.join(", ")
         );
-        let event = PodEvent {
+        let skipped = PodEvent {
             severity: Severity::Warning,
-            reason: "InvalidEnvironmentVariableNames",
+            reason: event::INVALID_ENVIRONMENT_VARIABLE_NAMES,
             message,
             field_path: Some(format!("spec.containers{{{container}}}")),
         };
-        self.node.recorder.pod_event(&self.pod_ref, event);
+        self.node.recorder.pod_event(&self.pod_ref, skipped);
     }
 
     /// Everything that must stand on the host before the runtime is asked: quick, so done in place.

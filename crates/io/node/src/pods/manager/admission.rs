@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{Eviction, EvictionCause};
 use rekindle_runtime::Runtime;
 use rekindle_types::pods::is_final;
+use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::{PodUid, TickDuration};
 
 use super::super::placement;
@@ -13,14 +14,14 @@ use super::{Manager, Object, Phase};
 use crate::eviction;
 use crate::host_ports;
 use crate::network::PodNetwork;
-use crate::shutdown::{NOT_ADMITTED, NOT_ADMITTED_MESSAGE};
+use crate::shutdown::NOT_ADMITTED_MESSAGE;
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Whether a pod of the API that comes now is taken up.
     pub(super) fn admission(&self, pod: &Pod) -> Admission {
         match self.phase {
             Phase::ShuttingDown => Admission::Refused(Eviction {
-                cause: EvictionCause::NotAdmitted { reason: NOT_ADMITTED },
+                cause: EvictionCause::NotAdmitted { refusal: AdmissionRefusal::NodeShutdown },
                 message: NOT_ADMITTED_MESSAGE.to_owned(),
                 grace: TickDuration::ZERO,
             }),

@@ -6,12 +6,13 @@ use rekindle_pod::Severity;
 use rekindle_pod_driver::spec_grace_seconds;
 use rekindle_runtime::Runtime;
 use rekindle_types::TickDuration;
+use rekindle_types::reasons::event::NODE_SHUTDOWN;
 use tokio::time::Instant;
 
 use super::super::inbox::Input;
 use super::{Manager, Phase};
 use crate::network::PodNetwork;
-use crate::shutdown::{Candidate, EVENT, EVENT_MESSAGE, Shutdown, Step};
+use crate::shutdown::{Candidate, EVENT_MESSAGE, Shutdown, Step};
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Ends the pods: by a shutdown, where there is time for one, else all at once, to come back
@@ -30,7 +31,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn begin_shutdown(&mut self) {
         self.phase = Phase::ShuttingDown;
         let about = self.node.object_reference();
-        self.node.recorder.record(about, Severity::Normal, EVENT, EVENT_MESSAGE.to_owned());
+        self.node.recorder.record(about, Severity::Normal, NODE_SHUTDOWN, EVENT_MESSAGE.to_owned());
         let pods = self.workers.iter().map(|(uid, worker)| {
             let pod = worker.updates.borrow();
             let grace = u64::try_from(spec_grace_seconds(&pod)).unwrap_or(0);
