@@ -11,6 +11,7 @@ use super::status_counts::{self, Part};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{Path, amounts, numbers, selector, text};
 
@@ -22,6 +23,7 @@ impl ApiKind for Deployment {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Ready", "string", "Number of the pod with ready state"),
@@ -63,12 +65,6 @@ impl ApiKind for Deployment {
         self.status.clone_from(&old.status);
     }
 
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
-        self.metadata.labels.clone_from(&old.metadata.labels);
-        self.metadata.generation = old.metadata.generation;
-    }
-
     fn validate(&self) -> Vec<FieldError> {
         spec_errors(&self.spec, &Path::new("spec"))
     }
@@ -76,10 +72,6 @@ impl ApiKind for Deployment {
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let (new, old) = (&self.spec.selector, &old.spec.selector);
         template::check_selector_update(new, old).into_iter().collect()
-    }
-
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -102,6 +94,18 @@ impl ApiKind for Deployment {
             images,
             selector::format(&spec.selector).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Deployment {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.labels.clone_from(&old.metadata.labels);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 }
 

@@ -64,9 +64,9 @@ impl Desired {
     }
 }
 
-/// For a kind of which the user writes `spec` and a controller `status`: an update of one leaves
-/// the other, and the generation follows the spec. Stands in an `impl ApiKind`.
-macro_rules! updates_of_spec_and_status {
+/// For a kind of which the user writes `spec` and a controller `status`: an update of the spec
+/// leaves the status, and the generation follows the spec. Stands in an `impl ApiKind`.
+macro_rules! updates_of_spec {
     () => {
         fn prepare_for_update(
             &mut self,
@@ -77,12 +77,15 @@ macro_rules! updates_of_spec_and_status {
             $crate::kinds::fill::next_generation(&mut self.metadata, &old.metadata, desired);
             self.status.clone_from(&old.status);
         }
+    };
+}
+pub(crate) use updates_of_spec;
 
-        fn prepare_for_status_update(
-            &mut self,
-            old: &Self,
-            _ctx: &$crate::registry::resource::Context<'_>,
-        ) {
+/// The same of an update of the status, which leaves the spec. Stands in an
+/// `impl SubresourceStrategy<StatusPart>`.
+macro_rules! updates_of_status {
+    () => {
+        fn prepare_part(&mut self, old: &Self, _ctx: &$crate::registry::resource::Context<'_>) {
             self.spec.clone_from(&old.spec);
             self.metadata.generation = old.metadata.generation;
             // who may write the status decides neither when the object goes nor with whom
@@ -91,7 +94,7 @@ macro_rules! updates_of_spec_and_status {
         }
     };
 }
-pub(crate) use updates_of_spec_and_status;
+pub(crate) use updates_of_status;
 
 /// The generation of a new object.
 pub(crate) const fn first_generation(meta: &mut ObjectMeta) {

@@ -6,6 +6,7 @@ use rekindle_types::{Tick, nodes, taints};
 use super::fill;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, wide};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
 
@@ -17,6 +18,7 @@ impl ApiKind for Node {
     const NAMES: Names =
         Names { singular: "node", short_names: &["no"], categories: &[], scope: Scope::Cluster };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::NodeProxy];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Status", "string", "The status of the node"),
@@ -47,10 +49,6 @@ impl ApiKind for Node {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -115,6 +113,12 @@ impl ApiKind for Node {
             or_unknown(&info.kernel_version),
             or_unknown(&info.container_runtime_version),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Node {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
 };
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
 use crate::validation::{ListKeys, Path, invalid_each, items, labels, names, ports, text};
 
@@ -28,6 +29,7 @@ impl ApiKind for Service {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::Dns1035Label;
     const COLUMNS: &'static [Column] = &[
         NAME,
@@ -50,10 +52,6 @@ impl ApiKind for Service {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -94,6 +92,12 @@ impl ApiKind for Service {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             list_or_none(selector.iter().map(String::as_str)).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Service {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }
 

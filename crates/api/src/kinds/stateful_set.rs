@@ -18,6 +18,7 @@ use crate::registry::field_error::{FieldError, Problem};
 use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
 };
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{ListKeys, Path, amounts, invalid_each, items, names, numbers, text};
 
@@ -32,6 +33,7 @@ impl ApiKind for StatefulSet {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     // its pods' host names are made of it
     const NAME_RULE: NameRule = NameRule::DnsLabel;
     const COLUMNS: &'static [Column] = &[
@@ -68,7 +70,7 @@ impl ApiKind for StatefulSet {
         self.status = Some(StatefulSetStatus::default());
     }
 
-    fill::updates_of_spec_and_status!();
+    fill::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         spec_errors(&self.spec, &Path::new("spec"))
@@ -96,10 +98,6 @@ impl ApiKind for StatefulSet {
         )]
     }
 
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        self.status.as_ref().map_or_else(Vec::new, status_errors)
-    }
-
     fn warnings(&self) -> Vec<String> {
         template::warnings(&self.spec.template)
     }
@@ -114,6 +112,14 @@ impl ApiKind for StatefulSet {
             containers,
             images,
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for StatefulSet {
+    fill::updates_of_status!();
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 }
 

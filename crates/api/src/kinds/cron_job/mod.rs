@@ -12,6 +12,7 @@ use super::fill;
 use super::{pod, template};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{items, selector, text};
 
@@ -26,6 +27,7 @@ impl ApiKind for CronJob {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Schedule", "string", "When a job is made, in the format of cron."),
@@ -54,7 +56,7 @@ impl ApiKind for CronJob {
         self.status = Some(CronJobStatus::default());
     }
 
-    fill::updates_of_spec_and_status!();
+    fill::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         validate::spec(&self.spec)
@@ -98,6 +100,10 @@ impl ApiKind for CronJob {
             labels.map_or_else(|| "<none>".to_owned(), selector::format).into(),
         ]
     }
+}
+
+impl SubresourceStrategy<StatusPart> for CronJob {
+    fill::updates_of_status!();
 }
 
 /// Kubernetes takes a 31st of February, and says what is wrong with it in an event only.

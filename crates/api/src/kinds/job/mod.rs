@@ -15,6 +15,7 @@ use super::fill;
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, human, wide};
 use crate::validation::{selector, text};
 
@@ -33,6 +34,7 @@ impl ApiKind for Job {
     const NAMES: Names =
         Names { singular: "job", short_names: &[], categories: &["all"], scope: Scope::Namespaced };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Status", "string", "Status of the job."),
@@ -79,7 +81,7 @@ impl ApiKind for Job {
         }
     }
 
-    fill::updates_of_spec_and_status!();
+    fill::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         validate::job(self)
@@ -87,10 +89,6 @@ impl ApiKind for Job {
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         update::check(self, old)
-    }
-
-    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
-        status::check(self, old)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -116,6 +114,14 @@ impl ApiKind for Job {
             images,
             labels.map_or_else(|| "<none>".to_owned(), selector::format).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Job {
+    fill::updates_of_status!();
+
+    fn validate_part(&self, old: &Self) -> Vec<FieldError> {
+        status::check(self, old)
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::kinds::fill;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
 use crate::validation::{Path, invalid_each, names, quantities, selector, text};
 
@@ -26,6 +27,7 @@ impl ApiKind for PersistentVolumeClaim {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Status", "string", "The phase of the claim."),
@@ -60,10 +62,6 @@ impl ApiKind for PersistentVolumeClaim {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -112,6 +110,12 @@ impl ApiKind for PersistentVolumeClaim {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             or_unset(spec.volume_mode.as_ref()),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for PersistentVolumeClaim {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }
 

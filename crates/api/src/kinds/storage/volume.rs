@@ -11,6 +11,7 @@ use crate::kinds::fill;
 use crate::kinds::pod::validate::affinity;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
 use crate::validation::{Path, invalid_each, items, names, quantities, text};
 
@@ -25,6 +26,7 @@ impl ApiKind for PersistentVolume {
         scope: Scope::Cluster,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Capacity", "string", "The size of the volume."),
@@ -67,10 +69,6 @@ impl ApiKind for PersistentVolume {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -122,6 +120,12 @@ impl ApiKind for PersistentVolume {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             or_unset(spec.volume_mode.as_ref()),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for PersistentVolume {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }
 
