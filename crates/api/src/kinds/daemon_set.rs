@@ -6,7 +6,8 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
-use super::fill::{self, Desired};
+use super::defaults;
+use super::preparation::{self, Desired};
 use super::template::{self, Maker};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
@@ -46,7 +47,7 @@ impl ApiKind for DaemonSet {
         template::set_defaults(&mut spec.template);
         spec.revision_history_limit.get_or_insert(10);
         let strategy = spec.update_strategy.get_or_insert_default();
-        fill::text(&mut strategy.type_, "RollingUpdate");
+        defaults::text(&mut strategy.type_, "RollingUpdate");
         if strategy.type_.as_deref() == Some("RollingUpdate") {
             let rolling = strategy.rolling_update.get_or_insert_default();
             rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
@@ -55,14 +56,14 @@ impl ApiKind for DaemonSet {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(DaemonSetStatus::default());
         set_template_generation(self, 1);
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
         let template = Desired::compare(&self.spec.template, &old.spec.template);
         let before = template_generation(old);

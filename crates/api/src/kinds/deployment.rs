@@ -6,7 +6,8 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
-use super::fill::{self, Desired};
+use super::defaults;
+use super::preparation::{self, Desired};
 use super::status_counts::{self, Part};
 use super::template;
 use crate::registry::field_error::FieldError;
@@ -41,9 +42,9 @@ impl ApiKind for Deployment {
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
         spec.progress_deadline_seconds.get_or_insert(600);
-        fill::drop_false(&mut spec.paused);
+        defaults::drop_false(&mut spec.paused);
         let strategy = spec.strategy.get_or_insert_default();
-        fill::text(&mut strategy.type_, "RollingUpdate");
+        defaults::text(&mut strategy.type_, "RollingUpdate");
         if strategy.type_.as_deref() == Some("RollingUpdate") {
             let rolling = strategy.rolling_update.get_or_insert_default();
             let quarter = || IntOrString::String("25%".to_owned());
@@ -53,7 +54,7 @@ impl ApiKind for Deployment {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(DeploymentStatus::default());
     }
 
@@ -61,7 +62,7 @@ impl ApiKind for Deployment {
         // Annotations count too: a rollout is recorded in them.
         let new_state = (&self.spec, &self.metadata.annotations);
         let desired = Desired::compare(&new_state, &(&old.spec, &old.metadata.annotations));
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
     }
 

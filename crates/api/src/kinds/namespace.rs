@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
@@ -35,7 +35,7 @@ impl ApiKind for Namespace {
         if let Some(name) = self.metadata.name.clone().filter(|name| !name.is_empty()) {
             self.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name);
         }
-        fill::text(&mut self.status.get_or_insert_default().phase, "Active");
+        defaults::text(&mut self.status.get_or_insert_default().phase, "Active");
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {

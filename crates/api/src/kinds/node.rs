@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Taint};
 use rekindle_types::{Tick, nodes, taints};
 
-use super::fill;
+use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
@@ -35,8 +35,8 @@ impl ApiKind for Node {
 
     fn set_defaults(&mut self) {
         if let Some(spec) = &mut self.spec {
-            fill::drop_false(&mut spec.unschedulable);
-            fill::drop_empty_list(&mut spec.taints);
+            defaults::drop_false(&mut spec.unschedulable);
+            defaults::drop_empty_list(&mut spec.taints);
         }
         if let Some(status) = &mut self.status {
             quantities::canonicalize_list(status.capacity.as_mut());

@@ -6,7 +6,8 @@ use rekindle_types::v1alpha1::{
     Rung, avoidance_faults, named_container_faults, refresh_faults,
 };
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
@@ -46,7 +47,7 @@ impl ApiKind for PodRestart {
     fn set_defaults(&mut self) {
         API_VERSION.clone_into(&mut self.api_version);
         "PodRestart".clone_into(&mut self.kind);
-        fill::drop_empty_text(&mut self.spec.pod_uid);
+        defaults::drop_empty_text(&mut self.spec.pod_uid);
         let rung = *self.spec.rung.get_or_insert(Rung::Pod);
         if rung == Rung::Reschedule {
             self.spec.avoid_node_for.get_or_insert_with(|| AVOID_NODE_DEFAULT.to_owned());
@@ -54,11 +55,11 @@ impl ApiKind for PodRestart {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = None;
     }
 
-    fill::updates_of_spec!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
@@ -134,7 +135,7 @@ impl ApiKind for PodRestart {
 }
 
 impl SubresourceStrategy<StatusPart> for PodRestart {
-    fill::updates_of_status!();
+    preparation::updates_of_status!();
 
     fn validate_part(&self, old: &Self) -> Vec<FieldError> {
         let mut errors = new_mistakes(status_faults(self), || status_faults(old));

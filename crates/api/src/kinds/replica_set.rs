@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use rekindle_types::Tick;
 
-use super::fill;
+use super::preparation;
 use super::status_counts::{self, Part};
 use super::template;
 use crate::registry::field_error::FieldError;
@@ -40,11 +40,11 @@ impl ApiKind for ReplicaSet {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(ReplicaSetStatus::default());
     }
 
-    fill::updates_of_spec!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
@@ -95,7 +95,7 @@ impl ApiKind for ReplicaSet {
 }
 
 impl SubresourceStrategy<StatusPart> for ReplicaSet {
-    fill::updates_of_status!();
+    preparation::updates_of_status!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         self.status.as_ref().map_or_else(Vec::new, status_errors)

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::Tick;
 
 use super::template::{self, Maker};
-use super::{fill, replica_set};
+use super::{preparation, replica_set};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
@@ -50,11 +50,11 @@ impl ApiKind for ReplicationController {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(ReplicationControllerStatus::default());
     }
 
-    fill::updates_of_spec!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
@@ -113,7 +113,7 @@ impl ApiKind for ReplicationController {
 }
 
 impl SubresourceStrategy<StatusPart> for ReplicationController {
-    fill::updates_of_status!();
+    preparation::updates_of_status!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         let Some(status) = &self.status else { return Vec::new() };

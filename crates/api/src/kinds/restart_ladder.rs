@@ -6,7 +6,7 @@ use rekindle_types::v1alpha1::{
     RestartLadder, Rung,
 };
 
-use super::fill;
+use super::preparation;
 use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
@@ -45,11 +45,11 @@ impl ApiKind for RestartLadder {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = None;
     }
 
-    fill::updates_of_spec!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         self.spec.faults()
@@ -84,5 +84,5 @@ impl ApiKind for RestartLadder {
 }
 
 impl SubresourceStrategy<StatusPart> for RestartLadder {
-    fill::updates_of_status!();
+    preparation::updates_of_status!();
 }

@@ -3,7 +3,7 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{API_VERSION, RestartLedger, RestartLedgerStatus};
 
-use super::fill;
+use super::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
@@ -45,10 +45,10 @@ impl ApiKind for RestartLedger {
     /// Status is kept: a ledger is written by Rekindle only, and its first entry must not need a
     /// second write to last.
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
     }
 
-    fill::updates_of_spec!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         self.status
@@ -85,7 +85,7 @@ impl ApiKind for RestartLedger {
 }
 
 impl SubresourceStrategy<StatusPart> for RestartLedger {
-    fill::updates_of_status!();
+    preparation::updates_of_status!();
 
     fn validate_part(&self, old: &Self) -> Vec<FieldError> {
         new_mistakes(self.validate(), || old.validate())

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
@@ -102,10 +102,10 @@ impl SubresourceStrategy<StatusPart> for Service {
 }
 
 fn defaults(spec: &mut ServiceSpec) {
-    fill::drop_empty_text(&mut spec.cluster_ip);
-    fill::drop_empty_list(&mut spec.cluster_ips);
-    fill::text(&mut spec.type_, "ClusterIP");
-    fill::text(&mut spec.session_affinity, "None");
+    defaults::drop_empty_text(&mut spec.cluster_ip);
+    defaults::drop_empty_list(&mut spec.cluster_ips);
+    defaults::text(&mut spec.type_, "ClusterIP");
+    defaults::text(&mut spec.session_affinity, "None");
     match text(spec.session_affinity.as_ref()) {
         "None" => spec.session_affinity_config = None,
         "ClientIP" => {
@@ -118,7 +118,7 @@ fn defaults(spec: &mut ServiceSpec) {
         _ => {} // validation names it
     }
     for port in spec.ports.iter_mut().flatten() {
-        fill::text(&mut port.protocol, "TCP");
+        defaults::text(&mut port.protocol, "TCP");
         let unset = match &port.target_port {
             None | Some(IntOrString::Int(0)) => true,
             Some(IntOrString::String(name)) => name.is_empty(),
@@ -132,10 +132,10 @@ fn defaults(spec: &mut ServiceSpec) {
     let external = matches!(type_.as_str(), "LoadBalancer" | "NodePort")
         || (type_ == "ClusterIP" && !items(spec.external_ips.as_ref()).is_empty());
     if external {
-        fill::text(&mut spec.external_traffic_policy, "Cluster");
+        defaults::text(&mut spec.external_traffic_policy, "Cluster");
     }
     if type_ != "ExternalName" {
-        fill::text(&mut spec.internal_traffic_policy, "Cluster");
+        defaults::text(&mut spec.internal_traffic_policy, "Cluster");
     }
     if type_ == "LoadBalancer" {
         spec.allocate_load_balancer_node_ports.get_or_insert(true);

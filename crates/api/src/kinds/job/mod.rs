@@ -11,7 +11,8 @@ pub(super) mod validate;
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
@@ -57,18 +58,18 @@ impl ApiKind for Job {
         // With a limit for each index there is none for all of them.
         let limit = spec.backoff_limit_per_index.map_or(BACKOFF_LIMIT, |_| i32::MAX);
         spec.backoff_limit.get_or_insert(limit);
-        fill::text(&mut spec.completion_mode, "NonIndexed");
+        defaults::text(&mut spec.completion_mode, "NonIndexed");
         spec.suspend.get_or_insert(false);
         let replacement = match spec.pod_failure_policy {
             Some(_) => "Failed",
             None => "TerminatingOrFailed",
         };
-        fill::text(&mut spec.pod_replacement_policy, replacement);
+        defaults::text(&mut spec.pod_replacement_policy, replacement);
         set_policy_defaults(spec);
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(JobStatus::default());
     }
 
@@ -81,7 +82,7 @@ impl ApiKind for Job {
         }
     }
 
-    fill::updates_of_spec!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         validate::job(self)
@@ -118,7 +119,7 @@ impl ApiKind for Job {
 }
 
 impl SubresourceStrategy<StatusPart> for Job {
-    fill::updates_of_status!();
+    preparation::updates_of_status!();
 
     fn validate_part(&self, old: &Self) -> Vec<FieldError> {
         status::check(self, old)
@@ -129,7 +130,7 @@ impl SubresourceStrategy<StatusPart> for Job {
 fn set_policy_defaults(spec: &mut JobSpec) {
     for rule in spec.pod_failure_policy.iter_mut().flat_map(|policy| &mut policy.rules) {
         for pattern in rule.on_pod_conditions.iter_mut().flatten() {
-            fill::text(&mut pattern.status, "True");
+            defaults::text(&mut pattern.status, "True");
         }
     }
 }

@@ -18,8 +18,8 @@ use rekindle_types::pods;
 use rekindle_types::{Tick, resources, taints};
 use serde_json::{Value, json};
 
-use super::fill::{self, Desired};
 use super::ladder_annotations;
+use super::preparation::{self, Desired};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{
@@ -68,7 +68,7 @@ impl ApiKind for Pod {
     }
 
     fn prepare_for_create(&mut self, ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         label_keys::merge(self);
         if let Some(spec) = &mut self.spec {
             profiles::into_fields(self.metadata.annotations.as_ref(), spec);
@@ -85,7 +85,7 @@ impl ApiKind for Pod {
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         keep_priority(self.spec.as_mut(), old.spec.as_ref());
         let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
     }
 
@@ -218,7 +218,7 @@ impl SubresourceStrategy<ResizePart> for Pod {
     fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
         resize::keep_all_but_resources(self, old);
         let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 
     fn validate_part(&self, old: &Self) -> Vec<FieldError> {
@@ -236,7 +236,7 @@ impl SubresourceStrategy<EphemeralPart> for Pod {
             spec.ephemeral_containers = added;
         }
         let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 
     fn validate_part(&self, old: &Self) -> Vec<FieldError> {

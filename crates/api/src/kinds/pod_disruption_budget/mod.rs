@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 use rekindle_types::disruption::ALWAYS_ALLOW;
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use crate::registry::field_error::{FieldError, Problem};
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
@@ -43,11 +44,11 @@ impl ApiKind for PodDisruptionBudget {
 
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
-        fill::drop_empty_text(&mut spec.unhealthy_pod_eviction_policy);
+        defaults::drop_empty_text(&mut spec.unhealthy_pod_eviction_policy);
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(PodDisruptionBudgetStatus {
             current_healthy: Some(0),
             desired_healthy: Some(0),
@@ -57,7 +58,7 @@ impl ApiKind for PodDisruptionBudget {
         });
     }
 
-    fill::updates_of_spec!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let none = PodDisruptionBudgetSpec::default();
@@ -91,7 +92,7 @@ impl ApiKind for PodDisruptionBudget {
 }
 
 impl SubresourceStrategy<StatusPart> for PodDisruptionBudget {
-    fill::updates_of_status!();
+    preparation::updates_of_status!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         let none = PodDisruptionBudgetStatus::default();

@@ -9,7 +9,7 @@ use super::{
     FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, unsupported,
     volume_mode_error,
 };
-use crate::kinds::fill;
+use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
@@ -42,11 +42,11 @@ impl ApiKind for PersistentVolumeClaim {
 
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
-        fill::text(&mut spec.volume_mode, FILESYSTEM);
-        fill::drop_empty_text(&mut spec.volume_name);
+        defaults::text(&mut spec.volume_mode, FILESYSTEM);
+        defaults::drop_empty_text(&mut spec.volume_name);
         let requests = spec.resources.as_mut().and_then(|resources| resources.requests.as_mut());
         quantities::canonicalize_list(requests);
-        fill::text(&mut self.status.get_or_insert_default().phase, "Pending");
+        defaults::text(&mut self.status.get_or_insert_default().phase, "Pending");
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
