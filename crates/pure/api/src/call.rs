@@ -8,6 +8,7 @@ use http::StatusCode;
 use rekindle_store::{Expect, Mutation, Object, Pending, Revision, StoreError};
 
 use crate::outcome::{Answer, Outcome, WriteInFlight};
+pub(crate) use crate::registry::Part;
 use crate::registry::{AnyObject, Context, KindEntry};
 use crate::represent::Renderer;
 use crate::request::accept::{self, Representation};
@@ -23,21 +24,6 @@ pub(crate) struct Call<'a> {
     pub(crate) path: &'a ResourcePath,
     pub(crate) options: Options,
     pub(crate) request: &'a Request,
-}
-
-/// Which part of an object a write may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Everything but status.
-    Main,
-    /// Status.
-    Status,
-    /// The `spec.finalizers` of a namespace.
-    Finalize,
-    /// The resources of a pod and its containers.
-    Resize,
-    /// The `spec.ephemeralContainers` of a pod.
-    EphemeralContainers,
 }
 
 /// How often a read-modify-write is tried again when somebody else writes in between. Each attempt

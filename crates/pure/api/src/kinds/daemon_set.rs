@@ -6,10 +6,12 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
-use super::fill::{self, Desired};
+use super::defaults;
+use super::preparation::{self, Desired};
 use super::template::{self, Maker};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, list_or_none, wide};
 use crate::validation::{Path, amounts, numbers, selector, text};
 
@@ -25,6 +27,7 @@ impl ApiKind for DaemonSet {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Desired", "integer", "The number of nodes that should run the daemon pod."),
@@ -44,7 +47,7 @@ impl ApiKind for DaemonSet {
         template::set_defaults(&mut spec.template);
         spec.revision_history_limit.get_or_insert(10);
         let strategy = spec.update_strategy.get_or_insert_default();
-        fill::text(&mut strategy.type_, "RollingUpdate");
+        defaults::text(&mut strategy.type_, "RollingUpdate");
         if strategy.type_.as_deref() == Some("RollingUpdate") {
             let rolling = strategy.rolling_update.get_or_insert_default();
             rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
@@ -53,14 +56,14 @@ impl ApiKind for DaemonSet {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(DaemonSetStatus::default());
         set_template_generation(self, 1);
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
         let template = Desired::compare(&self.spec.template, &old.spec.template);
         let before = template_generation(old);
@@ -71,11 +74,6 @@ impl ApiKind for DaemonSet {
                 Desired::Same => before,
             },
         );
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
-        self.metadata.generation = old.metadata.generation;
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -98,23 +96,6 @@ impl ApiKind for DaemonSet {
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let (new, old) = (&self.spec.selector, &old.spec.selector);
         template::check_selector_update(new, old).into_iter().collect()
-    }
-
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        let Some(status) = &self.status else { return Vec::new() };
-        let field = Path::new("status");
-        let counts = [
-            ("currentNumberScheduled", status.current_number_scheduled),
-            ("numberMisscheduled", status.number_misscheduled),
-            ("desiredNumberScheduled", status.desired_number_scheduled),
-            ("numberReady", status.number_ready),
-            ("updatedNumberScheduled", status.updated_number_scheduled.unwrap_or(0)),
-            ("numberAvailable", status.number_available.unwrap_or(0)),
-            ("numberUnavailable", status.number_unavailable.unwrap_or(0)),
-            ("collisionCount", status.collision_count.unwrap_or(0)),
-        ];
-        let errors = counts.map(|(name, count)| numbers::non_negative(count, &field.child(name)));
-        errors.into_iter().flatten().collect()
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -143,6 +124,30 @@ impl ApiKind for DaemonSet {
             images,
             selector::format(&spec.selector).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for DaemonSet {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        let Some(status) = &self.status else { return Vec::new() };
+        let field = Path::new("status");
+        let counts = [
+            ("currentNumberScheduled", status.current_number_scheduled),
+            ("numberMisscheduled", status.number_misscheduled),
+            ("desiredNumberScheduled", status.desired_number_scheduled),
+            ("numberReady", status.number_ready),
+            ("updatedNumberScheduled", status.updated_number_scheduled.unwrap_or(0)),
+            ("numberAvailable", status.number_available.unwrap_or(0)),
+            ("numberUnavailable", status.number_unavailable.unwrap_or(0)),
+            ("collisionCount", status.collision_count.unwrap_or(0)),
+        ];
+        let errors = counts.map(|(name, count)| numbers::non_negative(count, &field.child(name)));
+        errors.into_iter().flatten().collect()
     }
 }
 

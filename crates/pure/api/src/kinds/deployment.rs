@@ -6,11 +6,13 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
-use super::fill::{self, Desired};
+use super::defaults;
+use super::preparation::{self, Desired};
 use super::status_counts::{self, Part};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{Path, amounts, numbers, selector, text};
 
@@ -22,6 +24,7 @@ impl ApiKind for Deployment {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Ready", "string", "Number of the pod with ready state"),
@@ -39,9 +42,9 @@ impl ApiKind for Deployment {
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
         spec.progress_deadline_seconds.get_or_insert(600);
-        fill::drop_false(&mut spec.paused);
+        defaults::drop_false(&mut spec.paused);
         let strategy = spec.strategy.get_or_insert_default();
-        fill::text(&mut strategy.type_, "RollingUpdate");
+        defaults::text(&mut strategy.type_, "RollingUpdate");
         if strategy.type_.as_deref() == Some("RollingUpdate") {
             let rolling = strategy.rolling_update.get_or_insert_default();
             let quarter = || IntOrString::String("25%".to_owned());
@@ -51,7 +54,7 @@ impl ApiKind for Deployment {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(DeploymentStatus::default());
     }
 
@@ -59,14 +62,8 @@ impl ApiKind for Deployment {
         // Annotations count too: a rollout is recorded in them.
         let new_state = (&self.spec, &self.metadata.annotations);
         let desired = Desired::compare(&new_state, &(&old.spec, &old.metadata.annotations));
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
-        self.metadata.labels.clone_from(&old.metadata.labels);
-        self.metadata.generation = old.metadata.generation;
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -76,10 +73,6 @@ impl ApiKind for Deployment {
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let (new, old) = (&self.spec.selector, &old.spec.selector);
         template::check_selector_update(new, old).into_iter().collect()
-    }
-
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -102,6 +95,18 @@ impl ApiKind for Deployment {
             images,
             selector::format(&spec.selector).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Deployment {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.labels.clone_from(&old.metadata.labels);
+        self.metadata.generation = old.metadata.generation;
+    }
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 }
 

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use rekindle_types::Tick;
 
-use super::fill::{self, Desired};
+use super::defaults;
+use super::preparation::{self, Desired};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
@@ -36,12 +37,12 @@ impl ApiKind for EndpointSlice {
     fn set_defaults(&mut self) {
         for port in self.ports.iter_mut().flatten() {
             port.name.get_or_insert_default();
-            fill::text(&mut port.protocol, "TCP");
+            defaults::text(&mut port.protocol, "TCP");
         }
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
@@ -50,7 +51,7 @@ impl ApiKind for EndpointSlice {
             (slice.endpoints.clone(), slice.ports.clone(), labels)
         };
         let desired = Desired::compare(&of(self), &of(old));
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 
     fn validate(&self) -> Vec<FieldError> {

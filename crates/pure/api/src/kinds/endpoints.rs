@@ -4,8 +4,8 @@
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
 use rekindle_types::Tick;
 
+use super::defaults;
 use super::endpoint_slice::{SHOWN_MAX, some_of_all, special_address};
-use super::fill;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
@@ -24,7 +24,7 @@ impl ApiKind for Endpoints {
     fn set_defaults(&mut self) {
         for subset in self.subsets.iter_mut().flatten() {
             for port in subset.ports.iter_mut().flatten() {
-                fill::text(&mut port.protocol, "TCP");
+                defaults::text(&mut port.protocol, "TCP");
             }
         }
     }

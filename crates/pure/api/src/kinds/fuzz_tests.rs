@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use serde_json::{Map, Value, json};
 
 use crate::openapi;
-use crate::registry::{Context, Registry};
+use crate::registry::{Context, Part, Registry};
 
 /// Texts that rules are made for, and texts that no rule expects.
 const TEXTS: &[&str] = &[
@@ -209,10 +209,10 @@ proptest! {
 
         object.prepare_for_create(&ctx);
         let mut same = object.boxed_clone();
-        same.prepare_for_update(object.as_ref(), &ctx);
+        same.prepare_update(Part::Main, object.as_ref(), &ctx);
         prop_assert_eq!(same.meta().generation, object.meta().generation);
-        let _ = same.validate_update(object.as_ref());
-        same.prepare_for_status_update(object.as_ref(), &ctx);
+        let _ = same.validate_change(Part::Main, object.as_ref());
+        same.prepare_update(Part::Status, object.as_ref(), &ctx);
         prop_assert_eq!(same.meta().generation, object.meta().generation);
     }
 }

@@ -3,11 +3,12 @@
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
 };
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, invalid_each, names, text};
 
@@ -24,6 +25,7 @@ impl ApiKind for Namespace {
         scope: Scope::Cluster,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Finalize];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::DnsLabel;
     const COLUMNS: &'static [Column] =
         &[NAME, column("Status", "string", "The status of the namespace"), AGE];
@@ -33,7 +35,7 @@ impl ApiKind for Namespace {
         if let Some(name) = self.metadata.name.clone().filter(|name| !name.is_empty()) {
             self.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name);
         }
-        fill::text(&mut self.status.get_or_insert_default().phase, "Active");
+        defaults::text(&mut self.status.get_or_insert_default().phase, "Active");
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
@@ -48,10 +50,6 @@ impl ApiKind for Namespace {
         // Finalizers go through the finalize subresource only.
         self.spec.clone_from(&old.spec);
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -79,5 +77,11 @@ impl ApiKind for Namespace {
             text(phase).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Namespace {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }

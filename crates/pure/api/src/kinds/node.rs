@@ -3,9 +3,10 @@
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Taint};
 use rekindle_types::{Tick, nodes, taints};
 
-use super::fill;
+use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, wide};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
 
@@ -17,6 +18,7 @@ impl ApiKind for Node {
     const NAMES: Names =
         Names { singular: "node", short_names: &["no"], categories: &[], scope: Scope::Cluster };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::NodeProxy];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Status", "string", "The status of the node"),
@@ -33,8 +35,8 @@ impl ApiKind for Node {
 
     fn set_defaults(&mut self) {
         if let Some(spec) = &mut self.spec {
-            fill::drop_false(&mut spec.unschedulable);
-            fill::drop_empty_list(&mut spec.taints);
+            defaults::drop_false(&mut spec.unschedulable);
+            defaults::drop_empty_list(&mut spec.taints);
         }
         if let Some(status) = &mut self.status {
             quantities::canonicalize_list(status.capacity.as_mut());
@@ -47,10 +49,6 @@ impl ApiKind for Node {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -115,6 +113,12 @@ impl ApiKind for Node {
             or_unknown(&info.kernel_version),
             or_unknown(&info.container_runtime_version),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Node {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }
 

@@ -6,10 +6,12 @@ use rekindle_types::v1alpha1::{
     Rung, avoidance_faults, named_container_faults, refresh_faults,
 };
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, wide};
 use crate::validation::{Path, invalid_each, names, new_mistakes, numbers, text};
 
@@ -26,6 +28,7 @@ impl ApiKind for PodRestart {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Pod", "string", "The pod that is to be restarted."),
@@ -44,7 +47,7 @@ impl ApiKind for PodRestart {
     fn set_defaults(&mut self) {
         API_VERSION.clone_into(&mut self.api_version);
         "PodRestart".clone_into(&mut self.kind);
-        fill::drop_empty_text(&mut self.spec.pod_uid);
+        defaults::drop_empty_text(&mut self.spec.pod_uid);
         let rung = *self.spec.rung.get_or_insert(Rung::Pod);
         if rung == Rung::Reschedule {
             self.spec.avoid_node_for.get_or_insert_with(|| AVOID_NODE_DEFAULT.to_owned());
@@ -52,11 +55,11 @@ impl ApiKind for PodRestart {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = None;
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
@@ -109,25 +112,6 @@ impl ApiKind for PodRestart {
         errors
     }
 
-    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
-        let mut errors = new_mistakes(status_faults(self), || status_faults(old));
-        // a node's report that is late must not begin anew what its deadline has ended
-        let phase_of = |restart: &Self| restart.status.as_ref().and_then(|status| status.phase);
-        let before = phase_of(old).filter(|phase| phase.is_final());
-        if let Some(before) = before.filter(|before| phase_of(self) != Some(*before)) {
-            let detail = format!("the request is over: it stays {before:?}");
-            errors.push(FieldError::forbidden("status.phase", detail));
-        }
-        // a request is carried out for one pod, whoever comes to have its name
-        let taken_up = |restart: &Self| restart.status.as_ref().and_then(|s| s.pod_uid.clone());
-        let before = taken_up(old);
-        if before.is_some() && taken_up(self) != before {
-            let detail = "the request was taken up for another pod";
-            errors.push(FieldError::forbidden("status.podUID", detail));
-        }
-        errors
-    }
-
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
         vec![("spec.podName", self.spec.pod_name.clone()), ("status.phase", phase(self))]
     }
@@ -147,6 +131,29 @@ impl ApiKind for PodRestart {
             text(message).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for PodRestart {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, old: &Self) -> Vec<FieldError> {
+        let mut errors = new_mistakes(status_faults(self), || status_faults(old));
+        // a node's report that is late must not begin anew what its deadline has ended
+        let phase_of = |restart: &Self| restart.status.as_ref().and_then(|status| status.phase);
+        let before = phase_of(old).filter(|phase| phase.is_final());
+        if let Some(before) = before.filter(|before| phase_of(self) != Some(*before)) {
+            let detail = format!("the request is over: it stays {before:?}");
+            errors.push(FieldError::forbidden("status.phase", detail));
+        }
+        // a request is carried out for one pod, whoever comes to have its name
+        let taken_up = |restart: &Self| restart.status.as_ref().and_then(|s| s.pod_uid.clone());
+        let before = taken_up(old);
+        if before.is_some() && taken_up(self) != before {
+            let detail = "the request was taken up for another pod";
+            errors.push(FieldError::forbidden("status.podUID", detail));
+        }
+        errors
     }
 }
 
@@ -196,7 +203,7 @@ mod tests {
             (Some("Succeeded"), Some("Running"), false),
             (Some("Withdrawn"), None, false),
         ] {
-            let errors = at(after, "now").validate_status(&at(before, "before"));
+            let errors = at(after, "now").validate_part(&at(before, "before"));
             assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
         }
     }
@@ -213,7 +220,7 @@ mod tests {
             (Some("a"), Some("b"), false),
             (Some("a"), None, false),
         ] {
-            let errors = of(after).validate_status(&of(before));
+            let errors = of(after).validate_part(&of(before));
             assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
         }
     }

@@ -6,7 +6,8 @@
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
@@ -61,13 +62,13 @@ impl ApiKind for PriorityClass {
 
     fn set_defaults(&mut self) {
         self.value.get_or_insert(0);
-        fill::drop_false(&mut self.global_default);
-        fill::drop_empty_text(&mut self.description);
-        fill::text(&mut self.preemption_policy, PREEMPTION_POLICY);
+        defaults::drop_false(&mut self.global_default);
+        defaults::drop_empty_text(&mut self.description);
+        defaults::text(&mut self.preemption_policy, PREEMPTION_POLICY);
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {

@@ -3,11 +3,12 @@
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use rekindle_types::Tick;
 
-use super::fill;
+use super::preparation;
 use super::status_counts::{self, Part};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{Path, numbers, selector, text};
 
@@ -19,6 +20,7 @@ impl ApiKind for ReplicaSet {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Desired", "integer", "The number of desired pods."),
@@ -38,11 +40,11 @@ impl ApiKind for ReplicaSet {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(ReplicaSetStatus::default());
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
@@ -62,10 +64,6 @@ impl ApiKind for ReplicaSet {
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let (new, old) = (&self.spec.selector, &old.spec.selector);
         template::check_selector_update(new, old).into_iter().collect()
-    }
-
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -93,6 +91,14 @@ impl ApiKind for ReplicaSet {
             images,
             selector::format(&spec.selector).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for ReplicaSet {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 }
 

@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::Tick;
 
 use super::template::{self, Maker};
-use super::{fill, replica_set};
+use super::{preparation, replica_set};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{Path, numbers, selector, text};
 
@@ -22,6 +23,7 @@ impl ApiKind for ReplicationController {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Desired", "integer", "The number of desired pods."),
@@ -48,11 +50,11 @@ impl ApiKind for ReplicationController {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(ReplicationControllerStatus::default());
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
@@ -81,19 +83,6 @@ impl ApiKind for ReplicationController {
         errors
     }
 
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        let Some(status) = &self.status else { return Vec::new() };
-        replica_set::status_errors(&ReplicaSetStatus {
-            replicas: status.replicas,
-            fully_labeled_replicas: status.fully_labeled_replicas,
-            ready_replicas: status.ready_replicas,
-            available_replicas: status.available_replicas,
-            observed_generation: status.observed_generation,
-            terminating_replicas: None,
-            conditions: None,
-        })
-    }
-
     fn warnings(&self) -> Vec<String> {
         let template = self.spec.as_ref().and_then(|spec| spec.template.as_ref());
         template.map_or_else(Vec::new, template::warnings)
@@ -120,6 +109,23 @@ impl ApiKind for ReplicationController {
             images,
             selector::format(&label_selector(spec)).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for ReplicationController {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        let Some(status) = &self.status else { return Vec::new() };
+        replica_set::status_errors(&ReplicaSetStatus {
+            replicas: status.replicas,
+            fully_labeled_replicas: status.fully_labeled_replicas,
+            ready_replicas: status.ready_replicas,
+            available_replicas: status.available_replicas,
+            observed_generation: status.observed_generation,
+            terminating_replicas: None,
+            conditions: None,
+        })
     }
 }
 

@@ -6,10 +6,11 @@ use rekindle_types::v1alpha1::{
     RestartLadder, Rung,
 };
 
-use super::fill;
+use super::preparation;
 use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none};
 use crate::validation::{Path, text};
 
@@ -21,6 +22,7 @@ impl ApiKind for RestartLadder {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Rungs", "string", "What is tried one after the other, each with its attempts."),
@@ -43,11 +45,11 @@ impl ApiKind for RestartLadder {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = None;
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         self.spec.faults()
@@ -79,4 +81,8 @@ impl ApiKind for RestartLadder {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
+}
+
+impl SubresourceStrategy<StatusPart> for RestartLadder {
+    preparation::updates_of_status!();
 }

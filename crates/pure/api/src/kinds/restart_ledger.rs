@@ -3,9 +3,10 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{API_VERSION, RestartLedger, RestartLedgerStatus};
 
-use super::fill;
+use super::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, human, wide};
 use crate::validation::{Path, items, new_mistakes, text};
 
@@ -22,6 +23,7 @@ impl ApiKind for RestartLedger {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Pod", "string", "The pod that carries the identity now."),
@@ -43,19 +45,15 @@ impl ApiKind for RestartLedger {
     /// Status is kept: a ledger is written by Rekindle only, and its first entry must not need a
     /// second write to last.
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         self.status
             .as_ref()
             .map_or_else(Vec::new, |status| status_errors(status, &Path::new("status")))
-    }
-
-    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
-        new_mistakes(self.validate(), || old.validate())
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
@@ -83,6 +81,14 @@ impl ApiKind for RestartLedger {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             text(status.and_then(|status| status.message.as_ref())).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for RestartLedger {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, old: &Self) -> Vec<FieldError> {
+        new_mistakes(self.validate(), || old.validate())
     }
 }
 

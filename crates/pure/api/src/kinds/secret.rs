@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use rekindle_types::Tick;
 
-use super::{fill, keyed_data};
+use super::{defaults, keyed_data};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
@@ -26,7 +26,7 @@ impl ApiKind for Secret {
     const SELECTABLE_FIELDS: &'static [&'static str] = &["type"];
 
     fn set_defaults(&mut self) {
-        fill::text(&mut self.type_, "Opaque");
+        defaults::text(&mut self.type_, "Opaque");
         // Write-only: what comes as text ends up in `data`.
         if let Some(texts) = self.string_data.take() {
             let data = self.data.get_or_insert_default();

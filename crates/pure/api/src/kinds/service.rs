@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
 };
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
 use crate::validation::{ListKeys, Path, invalid_each, items, labels, names, ports, text};
 
@@ -28,6 +29,7 @@ impl ApiKind for Service {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::Dns1035Label;
     const COLUMNS: &'static [Column] = &[
         NAME,
@@ -50,10 +52,6 @@ impl ApiKind for Service {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -97,11 +95,17 @@ impl ApiKind for Service {
     }
 }
 
+impl SubresourceStrategy<StatusPart> for Service {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+    }
+}
+
 fn defaults(spec: &mut ServiceSpec) {
-    fill::drop_empty_text(&mut spec.cluster_ip);
-    fill::drop_empty_list(&mut spec.cluster_ips);
-    fill::text(&mut spec.type_, "ClusterIP");
-    fill::text(&mut spec.session_affinity, "None");
+    defaults::drop_empty_text(&mut spec.cluster_ip);
+    defaults::drop_empty_list(&mut spec.cluster_ips);
+    defaults::text(&mut spec.type_, "ClusterIP");
+    defaults::text(&mut spec.session_affinity, "None");
     match text(spec.session_affinity.as_ref()) {
         "None" => spec.session_affinity_config = None,
         "ClientIP" => {
@@ -114,7 +118,7 @@ fn defaults(spec: &mut ServiceSpec) {
         _ => {} // validation names it
     }
     for port in spec.ports.iter_mut().flatten() {
-        fill::text(&mut port.protocol, "TCP");
+        defaults::text(&mut port.protocol, "TCP");
         let unset = match &port.target_port {
             None | Some(IntOrString::Int(0)) => true,
             Some(IntOrString::String(name)) => name.is_empty(),
@@ -128,10 +132,10 @@ fn defaults(spec: &mut ServiceSpec) {
     let external = matches!(type_.as_str(), "LoadBalancer" | "NodePort")
         || (type_ == "ClusterIP" && !items(spec.external_ips.as_ref()).is_empty());
     if external {
-        fill::text(&mut spec.external_traffic_policy, "Cluster");
+        defaults::text(&mut spec.external_traffic_policy, "Cluster");
     }
     if type_ != "ExternalName" {
-        fill::text(&mut spec.internal_traffic_policy, "Cluster");
+        defaults::text(&mut spec.internal_traffic_policy, "Cluster");
     }
     if type_ == "LoadBalancer" {
         spec.allocate_load_balancer_node_ports.get_or_insert(true);

@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use super::status_counts::{self, Part};
 use super::storage;
 use super::template::{self, Maker};
@@ -18,6 +19,7 @@ use crate::registry::field_error::{FieldError, Problem};
 use crate::registry::resource::{
     ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
 };
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{ListKeys, Path, amounts, invalid_each, items, names, numbers, text};
 
@@ -32,6 +34,7 @@ impl ApiKind for StatefulSet {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     // its pods' host names are made of it
     const NAME_RULE: NameRule = NameRule::DnsLabel;
     const COLUMNS: &'static [Column] = &[
@@ -47,28 +50,28 @@ impl ApiKind for StatefulSet {
         template::set_defaults(&mut spec.template);
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
-        fill::text(&mut spec.pod_management_policy, "OrderedReady");
+        defaults::text(&mut spec.pod_management_policy, "OrderedReady");
         let strategy = spec.update_strategy.get_or_insert_default();
-        fill::text(&mut strategy.type_, "RollingUpdate");
+        defaults::text(&mut strategy.type_, "RollingUpdate");
         if strategy.type_.as_deref() == Some("RollingUpdate") {
             let rolling = strategy.rolling_update.get_or_insert_default();
             rolling.partition.get_or_insert(0);
             rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
         }
         let retention = spec.persistent_volume_claim_retention_policy.get_or_insert_default();
-        fill::text(&mut retention.when_deleted, "Retain");
-        fill::text(&mut retention.when_scaled, "Retain");
+        defaults::text(&mut retention.when_deleted, "Retain");
+        defaults::text(&mut retention.when_scaled, "Retain");
         for claim in spec.volume_claim_templates.iter_mut().flatten() {
             claim.set_defaults();
         }
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(StatefulSetStatus::default());
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         spec_errors(&self.spec, &Path::new("spec"))
@@ -96,10 +99,6 @@ impl ApiKind for StatefulSet {
         )]
     }
 
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        self.status.as_ref().map_or_else(Vec::new, status_errors)
-    }
-
     fn warnings(&self) -> Vec<String> {
         template::warnings(&self.spec.template)
     }
@@ -114,6 +113,14 @@ impl ApiKind for StatefulSet {
             containers,
             images,
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for StatefulSet {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        self.status.as_ref().map_or_else(Vec::new, status_errors)
     }
 }
 

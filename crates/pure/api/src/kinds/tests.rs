@@ -11,7 +11,7 @@ use expect_test::expect_file;
 use rekindle_types::Tick;
 use serde_json::Value;
 
-use crate::registry::{AnyObject, Cell, Context, FieldError, KindEntry, Registry};
+use crate::registry::{AnyObject, Cell, Context, FieldError, KindEntry, Part, Registry};
 
 /// The time at which everything happens here: 2026-11-21T12:00:00Z.
 const NOW: Tick = Tick::from_secs(1_795_262_400);
@@ -96,9 +96,9 @@ fn updates_change_what_may_change() {
         old.prepare_named();
         let (_, mut new) = decode(&registry, &new);
         new.set_defaults();
-        new.prepare_for_update(old.as_ref(), &CONTEXT);
+        new.prepare_update(Part::Main, old.as_ref(), &CONTEXT);
         let mut outcome = String::new();
-        section(&mut outcome, "errors", texts(new.validate_update(old.as_ref())));
+        section(&mut outcome, "errors", texts(new.validate_change(Part::Main, old.as_ref())));
         let generation = new.meta().generation.map(|generation| generation.to_string());
         section(&mut outcome, "generation", generation);
         expect_file![file.with_extension("txt")].assert_eq(&outcome);
@@ -115,10 +115,10 @@ fn ephemeral_containers_are_added_and_nothing_else() {
         old.prepare_for_create(&CONTEXT);
         let (_, mut new) = decode(&registry, &new);
         new.set_defaults();
-        new.prepare_for_ephemeral_update(old.as_ref(), &CONTEXT);
+        new.prepare_update(Part::EphemeralContainers, old.as_ref(), &CONTEXT);
         let mut outcome = String::new();
         let mut errors = new.validate();
-        errors.extend(new.validate_ephemeral_update(old.as_ref()));
+        errors.extend(new.validate_change(Part::EphemeralContainers, old.as_ref()));
         let valid = errors.is_empty();
         section(&mut outcome, "errors", texts(errors));
         if valid {
@@ -132,9 +132,9 @@ fn ephemeral_containers_are_added_and_nothing_else() {
             // What it has now is no matter to an update of the rest.
             let mut later = new.boxed_clone();
             later.meta_mut().labels = Some([("a".to_owned(), "b".to_owned())].into());
-            later.prepare_for_update(new.as_ref(), &CONTEXT);
+            later.prepare_update(Part::Main, new.as_ref(), &CONTEXT);
             assert_eq!(texts(later.validate()), [""; 0]);
-            assert_eq!(texts(later.validate_update(new.as_ref())), [""; 0]);
+            assert_eq!(texts(later.validate_change(Part::Main, new.as_ref())), [""; 0]);
         }
         expect_file![file.with_extension("txt")].assert_eq(&outcome);
     }

@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 use crate::decode::{self, BodyFormat, FieldValidation};
-use crate::registry::{AnyObject, Cell, Context, KindEntry};
+use crate::registry::{AnyObject, Cell, Context, KindEntry, Part};
 use crate::status::ApiError;
 use crate::validation::list_keys::steps;
 use crate::validation::{Path, new_mistakes, object_meta};
@@ -54,10 +54,10 @@ fn count(entry: &KindEntry, body: &Value) -> Counted {
     errors.extend(new_mistakes(object.validate(), || object.validate()));
     errors.extend(object.validate());
     errors.extend(object.validate_new());
-    errors.extend(object.validate_update(object));
-    errors.extend(given.validate_status(object));
-    errors.extend(object.validate_resize(object));
-    errors.extend(given.validate_ephemeral_update(given.as_ref()));
+    errors.extend(object.validate_change(Part::Main, object));
+    errors.extend(given.validate_change(Part::Status, object));
+    errors.extend(object.validate_change(Part::Resize, object));
+    errors.extend(given.validate_change(Part::EphemeralContainers, given.as_ref()));
     let warnings = object.warnings().len();
     let own_row = given.row(Tick::ZERO).len();
     assert_eq!(own_row, entry.columns.len());

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::decode_error::DecodeError;
 use super::field_error::FieldError;
 use super::resource::{ApiKind, Cell, Column, Context, NameRule, Scope, Subresource};
+use super::strategy::Part;
 use super::{metadata, strict};
 
 /// Room for the text of most objects, so that it does not move while it grows.
@@ -30,26 +31,16 @@ pub trait AnyObject: Send + Sync + 'static {
     fn prepare_for_create(&mut self, ctx: &Context<'_>);
     /// See [`ApiKind::prepare_named`].
     fn prepare_named(&mut self);
-    /// See [`ApiKind::prepare_for_update`]. `old` must be of the same kind.
-    fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
-    /// See [`ApiKind::prepare_for_status_update`]. `old` must be of the same kind.
-    fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
-    /// See [`ApiKind::prepare_for_resize`]. `old` must be of the same kind.
-    fn prepare_for_resize(&mut self, old: &dyn AnyObject);
-    /// See [`ApiKind::prepare_for_ephemeral_update`]. `old` must be of the same kind.
-    fn prepare_for_ephemeral_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>);
+    /// Before an update of a part. See [`ApiKind::prepare_for_update`] and
+    /// [`ApiKind::STRATEGIES`]. `old` must be of the same kind.
+    fn prepare_update(&mut self, part: Part, old: &dyn AnyObject, ctx: &Context<'_>);
     /// See [`ApiKind::validate`].
     fn validate(&self) -> Vec<FieldError>;
     /// See [`ApiKind::validate_new`].
     fn validate_new(&self) -> Vec<FieldError>;
-    /// See [`ApiKind::validate_ephemeral_update`]. `old` must be of the same kind.
-    fn validate_ephemeral_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
-    /// See [`ApiKind::validate_update`]. `old` must be of the same kind.
-    fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError>;
-    /// See [`ApiKind::validate_status`]. `old` must be of the same kind.
-    fn validate_status(&self, old: &dyn AnyObject) -> Vec<FieldError>;
-    /// See [`ApiKind::validate_resize`]. `old` must be of the same kind.
-    fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError>;
+    /// Everything wrong with an update of a part. See [`ApiKind::validate_update`] and
+    /// [`ApiKind::STRATEGIES`]. `old` must be of the same kind.
+    fn validate_change(&self, part: Part, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
     /// See [`ApiKind::selectable_fields`].
@@ -99,17 +90,13 @@ impl<K: ApiKind> AnyObject for K {
     fn prepare_named(&mut self) {
         ApiKind::prepare_named(self);
     }
-    fn prepare_for_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
-        ApiKind::prepare_for_update(self, same_kind(old), ctx);
-    }
-    fn prepare_for_status_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
-        ApiKind::prepare_for_status_update(self, same_kind(old), ctx);
-    }
-    fn prepare_for_resize(&mut self, old: &dyn AnyObject) {
-        ApiKind::prepare_for_resize(self, same_kind(old));
-    }
-    fn prepare_for_ephemeral_update(&mut self, old: &dyn AnyObject, ctx: &Context<'_>) {
-        ApiKind::prepare_for_ephemeral_update(self, same_kind(old), ctx);
+    fn prepare_update(&mut self, part: Part, old: &dyn AnyObject, ctx: &Context<'_>) {
+        match part {
+            Part::Main => self.prepare_for_update(same_kind(old), ctx),
+            Part::Status | Part::Finalize | Part::Resize | Part::EphemeralContainers => {
+                K::STRATEGIES.prepare(part, self, same_kind(old), ctx);
+            }
+        }
     }
     fn validate(&self) -> Vec<FieldError> {
         ApiKind::validate(self)
@@ -117,17 +104,13 @@ impl<K: ApiKind> AnyObject for K {
     fn validate_new(&self) -> Vec<FieldError> {
         ApiKind::validate_new(self)
     }
-    fn validate_ephemeral_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
-        ApiKind::validate_ephemeral_update(self, same_kind(old))
-    }
-    fn validate_update(&self, old: &dyn AnyObject) -> Vec<FieldError> {
-        ApiKind::validate_update(self, same_kind(old))
-    }
-    fn validate_status(&self, old: &dyn AnyObject) -> Vec<FieldError> {
-        ApiKind::validate_status(self, same_kind(old))
-    }
-    fn validate_resize(&self, old: &dyn AnyObject) -> Vec<FieldError> {
-        ApiKind::validate_resize(self, same_kind(old))
+    fn validate_change(&self, part: Part, old: &dyn AnyObject) -> Vec<FieldError> {
+        match part {
+            Part::Main => self.validate_update(same_kind(old)),
+            Part::Status | Part::Finalize | Part::Resize | Part::EphemeralContainers => {
+                K::STRATEGIES.validate(part, self, same_kind(old))
+            }
+        }
     }
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)
@@ -231,6 +214,12 @@ pub struct Decoded {
 impl KindEntry {
     /// The entry of a kind.
     pub fn of<K: ApiKind>() -> Self {
+        const {
+            assert!(
+                K::STRATEGIES.are_of(K::SUBRESOURCES),
+                "each subresource that changes the object needs its strategy"
+            );
+        }
         Self {
             group: K::GROUP,
             version: K::VERSION,

@@ -4,6 +4,7 @@ pub mod decode_error;
 pub mod erased;
 pub(crate) mod metadata;
 pub mod resource;
+pub mod strategy;
 pub(crate) mod strict;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ pub use decode_error::DecodeError;
 pub use erased::{AnyObject, KindEntry};
 pub use rekindle_types::validation::field_error::{self, FieldError, Problem};
 pub use resource::{ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource};
+pub use strategy::{Part, Strategies, SubresourceStrategy};
 
 /// The served kinds. Built once at start; adding a kind is one [`Registry::register`] line.
 #[derive(Debug, Default)]

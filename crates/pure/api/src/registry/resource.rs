@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::field_error::FieldError;
+use super::strategy::Strategies;
 
 /// One served kind. Implemented for k8s-openapi's types and for ours.
 pub trait ApiKind:
@@ -32,6 +33,8 @@ pub trait ApiKind:
     const NAMES: Names;
     /// The subresources it serves.
     const SUBRESOURCES: &'static [Subresource] = &[];
+    /// How updates through subresources change it.
+    const STRATEGIES: Strategies<Self> = Strategies::NONE;
     /// How `metadata.name` must look.
     const NAME_RULE: NameRule = NameRule::DnsSubdomain;
     /// The columns of its server-side table, after which `row` orders its cells.
@@ -53,24 +56,12 @@ pub trait ApiKind:
     /// (`status`), raise `metadata.generation` when the spec changed.
     fn prepare_for_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
-    /// Before an update through `/status`: keep everything but status (and what Kubernetes lets
-    /// through with it).
-    fn prepare_for_status_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
-
     /// The status, of a kind that has much else which an update through `/status` keeps as it is: a
     /// patch of nothing but metadata and status is applied to these two. What the patch replaces
     /// may be left out. None when the kind has nothing large to leave out.
     fn status_alone(&self, _is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
         None
     }
-
-    /// Before an update through `/resize`: keep everything but the resources. Only kinds that serve
-    /// it say how.
-    fn prepare_for_resize(&mut self, _old: &Self) {}
-
-    /// Before an update through `/ephemeralcontainers`: keep everything but the ephemeral
-    /// containers.
-    fn prepare_for_ephemeral_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
 
     /// Everything wrong with an object, metadata aside (the machinery checks that). All of it at
     /// once, not the first only.
@@ -83,25 +74,9 @@ pub trait ApiKind:
         Vec::new()
     }
 
-    /// Everything wrong with a change through `/ephemeralcontainers`. `validate` has run as well.
-    fn validate_ephemeral_update(&self, _old: &Self) -> Vec<FieldError> {
-        Vec::new()
-    }
-
     /// Everything wrong with the change from `old`; immutable fields belong here. `validate` has
     /// run as well.
     fn validate_update(&self, _old: &Self) -> Vec<FieldError> {
-        Vec::new()
-    }
-
-    /// Everything wrong with what is written through `/status`: the status, and what else such a
-    /// write changes of `old`.
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        Vec::new()
-    }
-
-    /// Everything wrong with a change of resources from `old`. `validate` has run as well.
-    fn validate_resize(&self, _old: &Self) -> Vec<FieldError> {
         Vec::new()
     }
 

@@ -103,16 +103,14 @@ fn settle(
     mut object: Box<dyn AnyObject>,
     old: &dyn AnyObject,
 ) -> Result<(Box<dyn AnyObject>, Vec<String>), ApiError> {
-    let context = call.context();
     object_meta::prepare_changed(object.meta_mut(), old.meta());
     object.meta_mut().resource_version.clone_from(&old.meta().resource_version);
     object.set_defaults();
     match part {
-        Part::Main => object.prepare_for_update(old, &context),
-        Part::Status => object.prepare_for_status_update(old, &context),
-        Part::EphemeralContainers => object.prepare_for_ephemeral_update(old, &context),
         Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
-        Part::Resize => object.prepare_for_resize(old),
+        Part::Main | Part::Status | Part::Resize | Part::EphemeralContainers => {
+            object.prepare_update(part, old, &call.context());
+        }
     }
     let mut warnings = review.run(AdmissionStage::Defaulted, object.as_mut())?;
     warnings.extend(review.run(AdmissionStage::Named, object.as_mut())?);
@@ -125,21 +123,12 @@ fn settle(
         &path,
     ));
     match part {
-        Part::Main => {
+        Part::Main | Part::EphemeralContainers | Part::Resize => {
             errors.extend(new_mistakes(object.validate(), || old.validate()));
-            errors.extend(object.validate_update(old));
         }
-        Part::EphemeralContainers => {
-            errors.extend(new_mistakes(object.validate(), || old.validate()));
-            errors.extend(object.validate_ephemeral_update(old));
-        }
-        Part::Resize => {
-            errors.extend(new_mistakes(object.validate(), || old.validate()));
-            errors.extend(object.validate_resize(old));
-        }
-        Part::Status => errors.extend(object.validate_status(old)),
-        Part::Finalize => {}
+        Part::Status | Part::Finalize => {}
     }
+    errors.extend(object.validate_change(part, old));
     if !errors.is_empty() {
         return Err(ApiError::invalid(call.entry, &call.path.name, &errors));
     }

@@ -8,10 +8,12 @@ use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus};
 use rekindle_types::Tick;
 use rekindle_types::cron::{Schedule, time_zone};
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use super::{pod, template};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{items, selector, text};
 
@@ -26,6 +28,7 @@ impl ApiKind for CronJob {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Schedule", "string", "When a job is made, in the format of cron."),
@@ -41,7 +44,7 @@ impl ApiKind for CronJob {
 
     fn set_defaults(&mut self) {
         let spec = &mut self.spec;
-        fill::text(&mut spec.concurrency_policy, "Allow");
+        defaults::text(&mut spec.concurrency_policy, "Allow");
         spec.suspend.get_or_insert(false);
         spec.successful_jobs_history_limit.get_or_insert(3);
         spec.failed_jobs_history_limit.get_or_insert(1);
@@ -50,11 +53,11 @@ impl ApiKind for CronJob {
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(CronJobStatus::default());
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         validate::spec(&self.spec)
@@ -98,6 +101,10 @@ impl ApiKind for CronJob {
             labels.map_or_else(|| "<none>".to_owned(), selector::format).into(),
         ]
     }
+}
+
+impl SubresourceStrategy<StatusPart> for CronJob {
+    preparation::updates_of_status!();
 }
 
 /// Kubernetes takes a 31st of February, and says what is wrong with it in an event only.

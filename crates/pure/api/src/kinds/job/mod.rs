@@ -11,10 +11,12 @@ pub(super) mod validate;
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use rekindle_types::Tick;
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, human, wide};
 use crate::validation::{selector, text};
 
@@ -33,6 +35,7 @@ impl ApiKind for Job {
     const NAMES: Names =
         Names { singular: "job", short_names: &[], categories: &["all"], scope: Scope::Namespaced };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Status", "string", "Status of the job."),
@@ -55,18 +58,18 @@ impl ApiKind for Job {
         // With a limit for each index there is none for all of them.
         let limit = spec.backoff_limit_per_index.map_or(BACKOFF_LIMIT, |_| i32::MAX);
         spec.backoff_limit.get_or_insert(limit);
-        fill::text(&mut spec.completion_mode, "NonIndexed");
+        defaults::text(&mut spec.completion_mode, "NonIndexed");
         spec.suspend.get_or_insert(false);
         let replacement = match spec.pod_failure_policy {
             Some(_) => "Failed",
             None => "TerminatingOrFailed",
         };
-        fill::text(&mut spec.pod_replacement_policy, replacement);
+        defaults::text(&mut spec.pod_replacement_policy, replacement);
         set_policy_defaults(spec);
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(JobStatus::default());
     }
 
@@ -79,7 +82,7 @@ impl ApiKind for Job {
         }
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         validate::job(self)
@@ -87,10 +90,6 @@ impl ApiKind for Job {
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         update::check(self, old)
-    }
-
-    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
-        status::check(self, old)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -119,11 +118,19 @@ impl ApiKind for Job {
     }
 }
 
+impl SubresourceStrategy<StatusPart> for Job {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, old: &Self) -> Vec<FieldError> {
+        status::check(self, old)
+    }
+}
+
 /// A pattern of a condition that says nothing of the status means True.
 fn set_policy_defaults(spec: &mut JobSpec) {
     for rule in spec.pod_failure_policy.iter_mut().flat_map(|policy| &mut policy.rules) {
         for pattern in rule.on_pod_conditions.iter_mut().flatten() {
-            fill::text(&mut pattern.status, "True");
+            defaults::text(&mut pattern.status, "True");
         }
     }
 }

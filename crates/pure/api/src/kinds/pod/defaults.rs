@@ -14,7 +14,7 @@ use rekindle_types::resources::{self, Amounts};
 use rekindle_types::{ephemeral, taints};
 
 use super::image;
-use crate::kinds::fill;
+use crate::kinds::defaults;
 use crate::validation::{quantities, text};
 
 /// How long a pod stays on a node that is not ready or not reachable, where nothing else is set.
@@ -39,7 +39,7 @@ pub(crate) fn pod(pod: &mut Pod) {
         host_ports(spec.init_containers.as_deref_mut().unwrap_or_default());
     }
     if !is_mirror {
-        fill::text(&mut spec.service_account_name, "default");
+        defaults::text(&mut spec.service_account_name, "default");
     }
     spec.service_account.clone_from(&spec.service_account_name);
     default_tolerations(&mut spec.tolerations, TOLERATION_SECONDS);
@@ -51,7 +51,7 @@ pub(crate) fn pod(pod: &mut Pod) {
 /// Fills the spec of a Pod or of a template.
 pub(crate) fn pod_spec(spec: &mut PodSpec) {
     for slot in [&mut spec.host_network, &mut spec.host_pid, &mut spec.host_ipc] {
-        fill::drop_false(slot);
+        defaults::drop_false(slot);
     }
     for slot in [
         &mut spec.node_name,
@@ -61,23 +61,23 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
         &mut spec.service_account_name,
         &mut spec.service_account,
     ] {
-        fill::drop_empty_text(slot);
+        defaults::drop_empty_text(slot);
     }
-    fill::drop_empty_list(&mut spec.init_containers);
-    fill::drop_empty_list(&mut spec.ephemeral_containers);
-    fill::drop_empty_list(&mut spec.volumes);
-    fill::drop_empty_list(&mut spec.tolerations);
-    fill::drop_empty_list(&mut spec.image_pull_secrets);
-    fill::drop_empty_list(&mut spec.host_aliases);
-    fill::drop_empty_list(&mut spec.readiness_gates);
-    fill::drop_empty_list(&mut spec.resource_claims);
-    fill::drop_empty_list(&mut spec.scheduling_gates);
-    fill::drop_empty_list(&mut spec.topology_spread_constraints);
-    fill::drop_empty_map(&mut spec.node_selector);
-    fill::drop_empty_map(&mut spec.overhead);
-    fill::text(&mut spec.dns_policy, "ClusterFirst");
-    fill::text(&mut spec.restart_policy, "Always");
-    fill::text(&mut spec.scheduler_name, "default-scheduler");
+    defaults::drop_empty_list(&mut spec.init_containers);
+    defaults::drop_empty_list(&mut spec.ephemeral_containers);
+    defaults::drop_empty_list(&mut spec.volumes);
+    defaults::drop_empty_list(&mut spec.tolerations);
+    defaults::drop_empty_list(&mut spec.image_pull_secrets);
+    defaults::drop_empty_list(&mut spec.host_aliases);
+    defaults::drop_empty_list(&mut spec.readiness_gates);
+    defaults::drop_empty_list(&mut spec.resource_claims);
+    defaults::drop_empty_list(&mut spec.scheduling_gates);
+    defaults::drop_empty_list(&mut spec.topology_spread_constraints);
+    defaults::drop_empty_map(&mut spec.node_selector);
+    defaults::drop_empty_map(&mut spec.overhead);
+    defaults::text(&mut spec.dns_policy, "ClusterFirst");
+    defaults::text(&mut spec.restart_policy, "Always");
+    defaults::text(&mut spec.scheduler_name, "default-scheduler");
     spec.security_context.get_or_insert_default();
     spec.termination_grace_period_seconds.get_or_insert(30);
     if spec.service_account_name.is_none() {
@@ -93,7 +93,7 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
         let mut filled = ephemeral::as_container(ephemeral);
         self::container(&mut filled);
         *ephemeral = ephemeral::of_container(filled, ephemeral.target_container_name.take());
-        fill::drop_empty_text(&mut ephemeral.target_container_name);
+        defaults::drop_empty_text(&mut ephemeral.target_container_name);
     }
     for volume in spec.volumes.iter_mut().flatten() {
         self::volume(volume);
@@ -102,33 +102,33 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
 
 fn container(container: &mut Container) {
     for slot in [&mut container.stdin, &mut container.stdin_once, &mut container.tty] {
-        fill::drop_false(slot);
+        defaults::drop_false(slot);
     }
-    fill::drop_empty_text(&mut container.working_dir);
-    fill::drop_empty_list(&mut container.command);
-    fill::drop_empty_list(&mut container.args);
-    fill::drop_empty_list(&mut container.env);
-    fill::drop_empty_list(&mut container.env_from);
-    fill::drop_empty_list(&mut container.ports);
-    fill::drop_empty_list(&mut container.volume_mounts);
-    fill::drop_empty_list(&mut container.resize_policy);
+    defaults::drop_empty_text(&mut container.working_dir);
+    defaults::drop_empty_list(&mut container.command);
+    defaults::drop_empty_list(&mut container.args);
+    defaults::drop_empty_list(&mut container.env);
+    defaults::drop_empty_list(&mut container.env_from);
+    defaults::drop_empty_list(&mut container.ports);
+    defaults::drop_empty_list(&mut container.volume_mounts);
+    defaults::drop_empty_list(&mut container.resize_policy);
     let policy = image::default_pull_policy(text(container.image.as_ref()));
-    fill::text(&mut container.image_pull_policy, policy);
-    fill::text(&mut container.termination_message_path, "/dev/termination-log");
-    fill::text(&mut container.termination_message_policy, "File");
+    defaults::text(&mut container.image_pull_policy, policy);
+    defaults::text(&mut container.termination_message_path, "/dev/termination-log");
+    defaults::text(&mut container.termination_message_policy, "File");
     // Present and empty, as the API server shows it.
     canonical_amounts(Some(container.resources.get_or_insert_default()));
     for port in container.ports.iter_mut().flatten() {
-        fill::text(&mut port.protocol, "TCP");
+        defaults::text(&mut port.protocol, "TCP");
     }
     for source in container.env.iter_mut().flatten().filter_map(|env| env.value_from.as_mut()) {
         field_ref(source.field_ref.as_mut());
         resource_field_ref(source.resource_field_ref.as_mut());
     }
     for mount in container.volume_mounts.iter_mut().flatten() {
-        fill::drop_false(&mut mount.read_only);
-        fill::drop_empty_text(&mut mount.sub_path);
-        fill::drop_empty_text(&mut mount.sub_path_expr);
+        defaults::drop_false(&mut mount.read_only);
+        defaults::drop_empty_text(&mut mount.sub_path);
+        defaults::drop_empty_text(&mut mount.sub_path_expr);
     }
     for probe in [
         &mut container.liveness_probe,
@@ -146,10 +146,10 @@ fn container(container: &mut Container) {
 
 fn probe(probe: Option<&mut Probe>) {
     let Some(probe) = probe else { return };
-    fill::number(&mut probe.timeout_seconds, 1);
-    fill::number(&mut probe.period_seconds, 10);
-    fill::number(&mut probe.success_threshold, 1);
-    fill::number(&mut probe.failure_threshold, 3);
+    defaults::number(&mut probe.timeout_seconds, 1);
+    defaults::number(&mut probe.period_seconds, 10);
+    defaults::number(&mut probe.success_threshold, 1);
+    defaults::number(&mut probe.failure_threshold, 3);
     http_get(probe.http_get.as_mut());
     if let Some(grpc) = &mut probe.grpc {
         grpc.service.get_or_insert_default();
@@ -158,8 +158,8 @@ fn probe(probe: Option<&mut Probe>) {
 
 fn http_get(action: Option<&mut HTTPGetAction>) {
     let Some(action) = action else { return };
-    fill::text(&mut action.path, "/");
-    fill::text(&mut action.scheme, "HTTP");
+    defaults::text(&mut action.path, "/");
+    defaults::text(&mut action.scheme, "HTTP");
 }
 
 fn volume(volume: &mut Volume) {
@@ -171,7 +171,7 @@ fn volume(volume: &mut Volume) {
     }
     if let Some(source) = &mut volume.image {
         let policy = image::default_pull_policy(text(source.reference.as_ref()));
-        fill::text(&mut source.pull_policy, policy);
+        defaults::text(&mut source.pull_policy, policy);
     }
     if let Some(source) = &mut volume.config_map {
         source.default_mode.get_or_insert(FILE_MODE);
@@ -207,7 +207,7 @@ fn volume(volume: &mut Volume) {
 
 fn field_ref(selector: Option<&mut ObjectFieldSelector>) {
     if let Some(selector) = selector {
-        fill::text(&mut selector.api_version, "v1");
+        defaults::text(&mut selector.api_version, "v1");
     }
 }
 
@@ -224,8 +224,8 @@ fn resource_field_ref(selector: Option<&mut ResourceFieldSelector>) {
 
 fn canonical_amounts(resources: Option<&mut ResourceRequirements>) {
     let Some(resources) = resources else { return };
-    fill::drop_empty_map(&mut resources.limits);
-    fill::drop_empty_map(&mut resources.requests);
+    defaults::drop_empty_map(&mut resources.limits);
+    defaults::drop_empty_map(&mut resources.requests);
     quantities::canonicalize_list(resources.limits.as_mut());
     quantities::canonicalize_list(resources.requests.as_mut());
 }
@@ -259,7 +259,7 @@ fn requests_from_containers(spec: &mut PodSpec) {
 
 fn host_ports(containers: &mut [Container]) {
     for port in containers.iter_mut().flat_map(|container| container.ports.iter_mut().flatten()) {
-        fill::number(&mut port.host_port, port.container_port);
+        defaults::number(&mut port.host_port, port.container_port);
     }
 }
 

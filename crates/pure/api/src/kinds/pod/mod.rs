@@ -18,10 +18,13 @@ use rekindle_types::pods;
 use rekindle_types::{Tick, resources, taints};
 use serde_json::{Value, json};
 
-use super::fill::{self, Desired};
 use super::ladder_annotations;
+use super::preparation::{self, Desired};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{
+    EphemeralPart, ResizePart, StatusPart, Strategies, SubresourceStrategy,
+};
 use crate::validation::{Path, items, text};
 
 /// The taints that every pod tolerates for 300 s unless it says otherwise.
@@ -45,6 +48,8 @@ impl ApiKind for Pod {
         Subresource::Resize,
         Subresource::EphemeralContainers,
     ];
+    const STRATEGIES: Strategies<Self> =
+        Strategies::of_status().with_resize().with_ephemeral_containers();
     const COLUMNS: &'static [Column] = row::COLUMNS;
     const SELECTABLE_FIELDS: &'static [&'static str] = &[
         "spec.hostNetwork",
@@ -63,7 +68,7 @@ impl ApiKind for Pod {
     }
 
     fn prepare_for_create(&mut self, ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         label_keys::merge(self);
         if let Some(spec) = &mut self.spec {
             profiles::into_fields(self.metadata.annotations.as_ref(), spec);
@@ -80,39 +85,12 @@ impl ApiKind for Pod {
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         keep_priority(self.spec.as_mut(), old.spec.as_ref());
         let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
-        self.metadata.owner_references.clone_from(&old.metadata.owner_references);
-        self.metadata.generation = old.metadata.generation;
-        // The class is fixed at creation.
-        let class = old.status.as_ref().and_then(|status| status.qos_class.clone());
-        self.status.get_or_insert_default().qos_class = class;
     }
 
     fn status_alone(&self, is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
         Some(json!(self.status.as_ref().map(|status| status::without(status, is_replaced))))
-    }
-
-    fn prepare_for_resize(&mut self, old: &Self) {
-        resize::keep_all_but_resources(self, old);
-        let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
-    }
-
-    fn prepare_for_ephemeral_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        let added = self.spec.as_mut().and_then(|spec| spec.ephemeral_containers.take());
-        let (uid, version) = (self.metadata.uid.clone(), self.metadata.resource_version.clone());
-        self.clone_from(old);
-        (self.metadata.uid, self.metadata.resource_version) = (uid, version);
-        if let Some(spec) = &mut self.spec {
-            spec.ephemeral_containers = added;
-        }
-        let desired = Desired::compare(&self.spec, &old.spec);
-        fill::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 
     fn validate_new(&self) -> Vec<FieldError> {
@@ -132,10 +110,6 @@ impl ApiKind for Pod {
         let annotations = self.metadata.annotations.as_ref();
         let profiles = spec.map(|spec| profiles::agree(annotations, spec, &Path::new("spec")));
         ephemeral.into_iter().chain(gated).chain(profiles.into_iter().flatten()).collect()
-    }
-
-    fn validate_ephemeral_update(&self, old: &Self) -> Vec<FieldError> {
-        validate::ephemeral::update(self, old)
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -162,24 +136,6 @@ impl ApiKind for Pod {
         let mut errors = annotations_changed(self, old);
         errors.extend(validate::pod_update(self, old));
         errors
-    }
-
-    /// The metadata may change with the status. What stood there before is no reason to refuse what
-    /// a node says of its pod.
-    fn validate_status(&self, old: &Self) -> Vec<FieldError> {
-        let mut errors = validate::pod_status(self, old);
-        let (new, was) = (self.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
-        if new == was {
-            return errors;
-        }
-        let field = Path::new("metadata").child("annotations");
-        errors.extend(annotations_changed(self, old));
-        errors.extend(annotations::check(new, self.spec.as_ref(), &field));
-        errors
-    }
-
-    fn validate_resize(&self, old: &Self) -> Vec<FieldError> {
-        resize::validate(self, old)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -230,6 +186,61 @@ impl ApiKind for Pod {
 
     fn row(&self, now: Tick) -> Vec<Cell> {
         row::row(self, now)
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Pod {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.owner_references.clone_from(&old.metadata.owner_references);
+        self.metadata.generation = old.metadata.generation;
+        // The class is fixed at creation.
+        let class = old.status.as_ref().and_then(|status| status.qos_class.clone());
+        self.status.get_or_insert_default().qos_class = class;
+    }
+
+    /// The metadata may change with the status. What stood there before is no reason to refuse what
+    /// a node says of its pod.
+    fn validate_part(&self, old: &Self) -> Vec<FieldError> {
+        let mut errors = validate::pod_status(self, old);
+        let (new, was) = (self.metadata.annotations.as_ref(), old.metadata.annotations.as_ref());
+        if new == was {
+            return errors;
+        }
+        let field = Path::new("metadata").child("annotations");
+        errors.extend(annotations_changed(self, old));
+        errors.extend(annotations::check(new, self.spec.as_ref(), &field));
+        errors
+    }
+}
+
+impl SubresourceStrategy<ResizePart> for Pod {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        resize::keep_all_but_resources(self, old);
+        let desired = Desired::compare(&self.spec, &old.spec);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
+    }
+
+    fn validate_part(&self, old: &Self) -> Vec<FieldError> {
+        resize::validate(self, old)
+    }
+}
+
+impl SubresourceStrategy<EphemeralPart> for Pod {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        let added = self.spec.as_mut().and_then(|spec| spec.ephemeral_containers.take());
+        let (uid, version) = (self.metadata.uid.clone(), self.metadata.resource_version.clone());
+        self.clone_from(old);
+        (self.metadata.uid, self.metadata.resource_version) = (uid, version);
+        if let Some(spec) = &mut self.spec {
+            spec.ephemeral_containers = added;
+        }
+        let desired = Desired::compare(&self.spec, &old.spec);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
+    }
+
+    fn validate_part(&self, old: &Self) -> Vec<FieldError> {
+        validate::ephemeral::update(self, old)
     }
 }
 

@@ -8,6 +8,7 @@ use super::unenforced::UNENFORCED;
 use super::volumes;
 use crate::kinds;
 use crate::openapi;
+use crate::registry::strategy::{StatusPart, SubresourceStrategy};
 use crate::registry::{ApiKind, Context};
 
 const COMPATIBILITY: &str = include_str!("../../../../../../docs/compatibility.md");
@@ -420,7 +421,7 @@ fn a_status_update_changes_neither_spec_nor_class() {
         "status": {"phase": "Running", "qosClass": "Guaranteed"},
     }))
     .unwrap();
-    new.prepare_for_status_update(&old, &ctx);
+    SubresourceStrategy::<StatusPart>::prepare_part(&mut new, &old, &ctx);
     assert_eq!(new.spec, old.spec);
     assert_eq!(new.metadata.generation, Some(1));
     let status = new.status.unwrap();

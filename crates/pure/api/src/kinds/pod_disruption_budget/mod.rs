@@ -9,9 +9,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 use rekindle_types::disruption::ALWAYS_ALLOW;
 
-use super::fill;
+use super::defaults;
+use super::preparation;
 use crate::registry::field_error::{FieldError, Problem};
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, amounts, numbers, selector, text};
 use deadlock::Deadlock;
@@ -27,6 +29,7 @@ impl ApiKind for PodDisruptionBudget {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Min Available", "string", "The minimum number of pods that must be available."),
@@ -41,11 +44,11 @@ impl ApiKind for PodDisruptionBudget {
 
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
-        fill::drop_empty_text(&mut spec.unhealthy_pod_eviction_policy);
+        defaults::drop_empty_text(&mut spec.unhealthy_pod_eviction_policy);
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
-        fill::first_generation(&mut self.metadata);
+        preparation::first_generation(&mut self.metadata);
         self.status = Some(PodDisruptionBudgetStatus {
             current_healthy: Some(0),
             desired_healthy: Some(0),
@@ -55,16 +58,11 @@ impl ApiKind for PodDisruptionBudget {
         });
     }
 
-    fill::updates_of_spec_and_status!();
+    preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
         let none = PodDisruptionBudgetSpec::default();
         spec_errors(self.spec.as_ref().unwrap_or(&none), &Path::new("spec"))
-    }
-
-    fn validate_status(&self, _old: &Self) -> Vec<FieldError> {
-        let none = PodDisruptionBudgetStatus::default();
-        status_errors(self.status.as_ref().unwrap_or(&none), &Path::new("status"))
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -90,6 +88,15 @@ impl ApiKind for PodDisruptionBudget {
             allowed.unwrap_or(0).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for PodDisruptionBudget {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        let none = PodDisruptionBudgetStatus::default();
+        status_errors(self.status.as_ref().unwrap_or(&none), &Path::new("status"))
     }
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
 use super::GROUP;
-use crate::kinds::fill;
+use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{Cell, Column, Scope};
 use crate::table::{AGE, NAME, age, column, wide};
@@ -26,10 +26,10 @@ const GROUP_KIND: &str = "Group";
 const SERVICE_ACCOUNT: &str = "ServiceAccount";
 
 pub(super) fn set_defaults(role: &mut RoleRef, subjects: Option<&mut Vec<Subject>>) {
-    fill::text(&mut role.api_group, GROUP);
+    defaults::text(&mut role.api_group, GROUP);
     for subject in subjects.into_iter().flatten() {
         if matches!(subject.kind.as_str(), USER | GROUP_KIND) {
-            fill::text(&mut subject.api_group, GROUP);
+            defaults::text(&mut subject.api_group, GROUP);
         }
     }
 }

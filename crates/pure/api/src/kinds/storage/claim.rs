@@ -9,9 +9,10 @@ use super::{
     FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, unsupported,
     volume_mode_error,
 };
-use crate::kinds::fill;
+use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
 use crate::validation::{Path, invalid_each, names, quantities, selector, text};
 
@@ -26,6 +27,7 @@ impl ApiKind for PersistentVolumeClaim {
         scope: Scope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Status", "string", "The phase of the claim."),
@@ -40,11 +42,11 @@ impl ApiKind for PersistentVolumeClaim {
 
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
-        fill::text(&mut spec.volume_mode, FILESYSTEM);
-        fill::drop_empty_text(&mut spec.volume_name);
+        defaults::text(&mut spec.volume_mode, FILESYSTEM);
+        defaults::drop_empty_text(&mut spec.volume_name);
         let requests = spec.resources.as_mut().and_then(|resources| resources.requests.as_mut());
         quantities::canonicalize_list(requests);
-        fill::text(&mut self.status.get_or_insert_default().phase, "Pending");
+        defaults::text(&mut self.status.get_or_insert_default().phase, "Pending");
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
@@ -60,10 +62,6 @@ impl ApiKind for PersistentVolumeClaim {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -112,6 +110,12 @@ impl ApiKind for PersistentVolumeClaim {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             or_unset(spec.volume_mode.as_ref()),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for PersistentVolumeClaim {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }
 

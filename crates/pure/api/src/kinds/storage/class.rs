@@ -4,7 +4,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::{Tick, local_path};
 
 use super::unsupported;
-use crate::kinds::fill;
+use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
 use crate::table::{AGE, NAME, age, column};
@@ -33,8 +33,8 @@ impl ApiKind for StorageClass {
     ];
 
     fn set_defaults(&mut self) {
-        fill::text(&mut self.reclaim_policy, "Delete");
-        fill::text(&mut self.volume_binding_mode, "Immediate");
+        defaults::text(&mut self.reclaim_policy, "Delete");
+        defaults::text(&mut self.volume_binding_mode, "Immediate");
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {

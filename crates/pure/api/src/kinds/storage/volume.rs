@@ -7,10 +7,11 @@ use super::{
     FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, unsupported,
     volume_mode_error,
 };
-use crate::kinds::fill;
+use crate::kinds::defaults;
 use crate::kinds::pod::validate::affinity;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
 use crate::validation::{Path, invalid_each, items, names, quantities, text};
 
@@ -25,6 +26,7 @@ impl ApiKind for PersistentVolume {
         scope: Scope::Cluster,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [Column] = &[
         NAME,
         column("Capacity", "string", "The size of the volume."),
@@ -41,17 +43,17 @@ impl ApiKind for PersistentVolume {
 
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
-        fill::text(&mut spec.volume_mode, FILESYSTEM);
-        fill::text(&mut spec.persistent_volume_reclaim_policy, "Retain");
-        fill::drop_empty_text(&mut spec.storage_class_name);
+        defaults::text(&mut spec.volume_mode, FILESYSTEM);
+        defaults::text(&mut spec.persistent_volume_reclaim_policy, "Retain");
+        defaults::drop_empty_text(&mut spec.storage_class_name);
         if let Some(path) = &mut spec.host_path {
             path.type_.get_or_insert_default();
         }
         if let Some(claim) = &mut spec.claim_ref {
-            fill::drop_empty_text(&mut claim.uid);
+            defaults::drop_empty_text(&mut claim.uid);
         }
         quantities::canonicalize_list(spec.capacity.as_mut());
-        fill::text(&mut self.status.get_or_insert_default().phase, "Pending");
+        defaults::text(&mut self.status.get_or_insert_default().phase, "Pending");
     }
 
     fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
@@ -67,10 +69,6 @@ impl ApiKind for PersistentVolume {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
         self.status.clone_from(&old.status);
-    }
-
-    fn prepare_for_status_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        self.spec.clone_from(&old.spec);
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -122,6 +120,12 @@ impl ApiKind for PersistentVolume {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             or_unset(spec.volume_mode.as_ref()),
         ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for PersistentVolume {
+    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+        self.spec.clone_from(&old.spec);
     }
 }
 

@@ -14,6 +14,7 @@ use super::*;
 use crate::kinds;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::ApiKind;
+use crate::registry::strategy::SubresourceStrategy;
 
 /// The schema of one of our kinds.
 fn schema(plural: &str) -> Value {
@@ -295,7 +296,7 @@ fn a_request_is_not_changed_and_stays_with_its_pod() {
         let (before, now) = (taken_up(before), taken_up(now));
         let refused = by_rules(&schema, &now, Some(&before));
         let typed = |value: &Value| serde_json::from_value::<PodRestart>(value.clone()).unwrap();
-        assert_eq!(refused, by_us(typed(&now).validate_status(&typed(&before))), "{now}");
+        assert_eq!(refused, by_us(typed(&now).validate_part(&typed(&before))), "{now}");
         assert_eq!(refused.is_empty(), may_be, "{before} {now}");
     }
 }

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::registry::ApiKind;
 use crate::registry::Context;
+use crate::registry::strategy::{ResizePart, SubresourceStrategy};
 use rekindle_types::Tick;
 
 const CONTEXT: Context<'_> = Context { now: Tick::ZERO, user: "somebody" };
@@ -13,6 +14,10 @@ fn pod(spec: Value) -> Pod {
     pod.set_defaults();
     pod.prepare_for_create(&CONTEXT);
     pod
+}
+
+fn prepare(new: &mut Pod, old: &Pod) {
+    SubresourceStrategy::<ResizePart>::prepare_part(new, old, &CONTEXT);
 }
 
 /// A pod with an init container, a sidecar and a container, which have these resources.
@@ -35,8 +40,11 @@ fn resize(from: Value, to: Value) -> (Vec<String>, bool) {
     let old = pod(from);
     let mut new = pod(to);
     new.set_defaults();
-    new.prepare_for_resize(&old);
-    let errors = new.validate().into_iter().chain(new.validate_resize(&old));
+    prepare(&mut new, &old);
+    let errors = new
+        .validate()
+        .into_iter()
+        .chain(SubresourceStrategy::<ResizePart>::validate_part(&new, &old));
     (
         errors.map(|error| error.to_string()).collect(),
         new.metadata.generation != old.metadata.generation,
@@ -113,7 +121,7 @@ fn what_else_a_resize_changes_is_dropped() {
     let changed = new.spec.as_mut().unwrap();
     changed.containers[0].image = Some("other".to_owned());
     changed.node_name = Some("elsewhere".to_owned());
-    new.prepare_for_resize(&old);
+    prepare(&mut new, &old);
     assert_eq!(new.metadata.labels, None);
     let mut spec = new.spec.clone().unwrap();
     spec.containers[0].resources.clone_from(&old.spec.as_ref().unwrap().containers[0].resources);
@@ -126,7 +134,10 @@ fn static_pods_are_not_resized() {
     old.metadata.annotations =
         Some([("kubernetes.io/config.mirror".to_owned(), "x".to_owned())].into());
     let mut new = pod(spec(json!({}), json!({}), cpu("2")));
-    new.prepare_for_resize(&old);
-    let errors: Vec<String> = new.validate_resize(&old).iter().map(ToString::to_string).collect();
+    prepare(&mut new, &old);
+    let errors: Vec<String> = SubresourceStrategy::<ResizePart>::validate_part(&new, &old)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(errors, [": Forbidden: static pods cannot be resized"]);
 }

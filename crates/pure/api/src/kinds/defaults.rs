@@ -1,0 +1,47 @@
+//! Defaults: what the user left out. In the Kubernetes API an absent field, an empty text, a zero,
+//! an empty list and an empty map are the same wherever the Go type is no pointer; these functions
+//! treat them so.
+
+use std::collections::BTreeMap;
+
+/// Sets a text that is absent or empty.
+pub(crate) fn text(slot: &mut Option<String>, default: &str) {
+    if slot.as_deref().is_none_or(str::is_empty) {
+        *slot = Some(default.to_owned());
+    }
+}
+
+/// Sets a number that is absent or zero.
+pub(crate) fn number(slot: &mut Option<i32>, default: i32) {
+    if slot.is_none_or(|value| value == 0) {
+        *slot = Some(default);
+    }
+}
+
+/// Makes an empty text absent.
+pub(crate) fn drop_empty_text(slot: &mut Option<String>) {
+    if slot.as_deref().is_some_and(str::is_empty) {
+        *slot = None;
+    }
+}
+
+/// Makes an empty list absent.
+pub(crate) fn drop_empty_list<T>(slot: &mut Option<Vec<T>>) {
+    if slot.as_ref().is_some_and(Vec::is_empty) {
+        *slot = None;
+    }
+}
+
+/// Makes an empty map absent.
+pub(crate) fn drop_empty_map<K, V>(slot: &mut Option<BTreeMap<K, V>>) {
+    if slot.as_ref().is_some_and(BTreeMap::is_empty) {
+        *slot = None;
+    }
+}
+
+/// Makes a `false` absent, for the fields in which both mean the same.
+pub(crate) fn drop_false(slot: &mut Option<bool>) {
+    if *slot == Some(false) {
+        *slot = None;
+    }
+}

@@ -1,0 +1,65 @@
+//! Preparation: what a write may not change stays as it was, and the generation follows the spec.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Whether the desired state of an object changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Desired {
+    /// It did.
+    Changed,
+    /// It did not.
+    Same,
+}
+
+impl Desired {
+    /// Compares two desired states.
+    pub(crate) fn compare<T: PartialEq>(new: &T, old: &T) -> Self {
+        if new == old { Desired::Same } else { Desired::Changed }
+    }
+}
+
+/// For a kind of which the user writes `spec` and a controller `status`: an update of the spec
+/// leaves the status, and the generation follows the spec. Stands in an `impl ApiKind`.
+macro_rules! updates_of_spec {
+    () => {
+        fn prepare_for_update(
+            &mut self,
+            old: &Self,
+            _ctx: &$crate::registry::resource::Context<'_>,
+        ) {
+            let desired = $crate::kinds::preparation::Desired::compare(&self.spec, &old.spec);
+            $crate::kinds::preparation::next_generation(&mut self.metadata, &old.metadata, desired);
+            self.status.clone_from(&old.status);
+        }
+    };
+}
+pub(crate) use updates_of_spec;
+
+/// The same of an update of the status, which leaves the spec. Stands in an
+/// `impl SubresourceStrategy<StatusPart>`.
+macro_rules! updates_of_status {
+    () => {
+        fn prepare_part(&mut self, old: &Self, _ctx: &$crate::registry::resource::Context<'_>) {
+            self.spec.clone_from(&old.spec);
+            self.metadata.generation = old.metadata.generation;
+            // who may write the status decides neither when the object goes nor with whom
+            self.metadata.finalizers.clone_from(&old.metadata.finalizers);
+            self.metadata.owner_references.clone_from(&old.metadata.owner_references);
+        }
+    };
+}
+pub(crate) use updates_of_status;
+
+/// The generation of a new object.
+pub(crate) const fn first_generation(meta: &mut ObjectMeta) {
+    meta.generation = Some(1);
+}
+
+/// The generation after an update: one more when the desired state changed, whatever the client
+/// sent.
+pub(crate) fn next_generation(meta: &mut ObjectMeta, old: &ObjectMeta, desired: Desired) {
+    meta.generation = match desired {
+        Desired::Changed => Some(old.generation.unwrap_or(0) + 1),
+        Desired::Same => old.generation,
+    };
+}

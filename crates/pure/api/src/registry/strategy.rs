@@ -1,0 +1,162 @@
+//! How an object changes through a subresource: one strategy for each, which prepares the new
+//! object and validates the change.
+
+use super::field_error::FieldError;
+use super::resource::{Context, Subresource};
+
+/// Which part of an object a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but status.
+    Main,
+    /// Status.
+    Status,
+    /// The `spec.finalizers` of a namespace.
+    Finalize,
+    /// The resources of a pod and its containers.
+    Resize,
+    /// The `spec.ephemeralContainers` of a pod.
+    EphemeralContainers,
+}
+
+/// The subresource `/status`.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusPart;
+
+/// The subresource `/resize`.
+#[derive(Clone, Copy, Debug)]
+pub struct ResizePart;
+
+/// The subresource `/ephemeralcontainers`.
+#[derive(Clone, Copy, Debug)]
+pub struct EphemeralPart;
+
+/// What an update through the subresource `P` does to an object of this kind.
+pub trait SubresourceStrategy<P> {
+    /// Before the update: keeps everything that is not of the subresource (but what Kubernetes lets
+    /// through with it), and raises `metadata.generation` when the spec changed.
+    fn prepare_part(&mut self, old: &Self, ctx: &Context<'_>);
+
+    /// Everything wrong with the change from `old`. Where the subresource is part of the spec,
+    /// [`super::ApiKind::validate`] has run as well.
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        Vec::new()
+    }
+}
+
+/// A strategy as a value.
+struct Strategy<K> {
+    prepare: fn(&mut K, &K, &Context<'_>),
+    validate: fn(&K, &K) -> Vec<FieldError>,
+}
+
+impl<K> Strategy<K> {
+    const fn of<P>() -> Self
+    where
+        K: SubresourceStrategy<P>,
+    {
+        Self { prepare: K::prepare_part, validate: K::validate_part }
+    }
+}
+
+impl<K> Clone for Strategy<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Strategy<K> {}
+
+/// The strategies of a kind. It has one for each subresource that it serves updates of; of
+/// `/finalize` the machinery knows how.
+pub struct Strategies<K> {
+    status: Option<Strategy<K>>,
+    resize: Option<Strategy<K>>,
+    ephemeral_containers: Option<Strategy<K>>,
+}
+
+impl<K> Clone for Strategies<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Strategies<K> {}
+
+impl<K> Strategies<K> {
+    /// Of a kind without such subresources.
+    pub const NONE: Self = Self { status: None, resize: None, ephemeral_containers: None };
+
+    /// Of a kind with `/status`.
+    pub const fn of_status() -> Self
+    where
+        K: SubresourceStrategy<StatusPart>,
+    {
+        Self { status: Some(Strategy::of::<StatusPart>()), ..Self::NONE }
+    }
+
+    /// The same with `/resize`.
+    pub const fn with_resize(self) -> Self
+    where
+        K: SubresourceStrategy<ResizePart>,
+    {
+        Self { resize: Some(Strategy::of::<ResizePart>()), ..self }
+    }
+
+    /// The same with `/ephemeralcontainers`.
+    pub const fn with_ephemeral_containers(self) -> Self
+    where
+        K: SubresourceStrategy<EphemeralPart>,
+    {
+        Self { ephemeral_containers: Some(Strategy::of::<EphemeralPart>()), ..self }
+    }
+
+    /// Whether there is a strategy for each of these subresources that is updated through one, and
+    /// for no other.
+    pub(super) const fn are_of(&self, served: &[Subresource]) -> bool {
+        let (mut status, mut resize, mut ephemeral_containers) = (false, false, false);
+        let mut at = 0;
+        while at < served.len() {
+            match served[at] {
+                Subresource::Status => status = true,
+                Subresource::Resize => resize = true,
+                Subresource::EphemeralContainers => ephemeral_containers = true,
+                Subresource::Scale
+                | Subresource::Binding
+                | Subresource::Eviction
+                | Subresource::Log
+                | Subresource::Exec
+                | Subresource::Attach
+                | Subresource::PortForward
+                | Subresource::Finalize
+                | Subresource::Token
+                | Subresource::NodeProxy => {}
+            }
+            at += 1;
+        }
+        self.status.is_some() == status
+            && self.resize.is_some() == resize
+            && self.ephemeral_containers.is_some() == ephemeral_containers
+    }
+
+    /// Prepares `new` for an update of `part`.
+    pub(super) fn prepare(&self, part: Part, new: &mut K, old: &K, ctx: &Context<'_>) {
+        if let Some(strategy) = self.of_part(part) {
+            (strategy.prepare)(new, old, ctx);
+        }
+    }
+
+    /// Everything wrong with an update of `part`.
+    pub(super) fn validate(&self, part: Part, new: &K, old: &K) -> Vec<FieldError> {
+        self.of_part(part).map_or_else(Vec::new, |strategy| (strategy.validate)(new, old))
+    }
+
+    fn of_part(&self, part: Part) -> Option<Strategy<K>> {
+        match part {
+            Part::Main | Part::Finalize => None,
+            Part::Status => self.status,
+            Part::Resize => self.resize,
+            Part::EphemeralContainers => self.ephemeral_containers,
+        }
+    }
+}
