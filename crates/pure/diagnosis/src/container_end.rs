@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 use rekindle_types::{EndedByNode, NodeStopEnd, OomKill, Tick, TickDuration};
 
-use crate::restart_terms::{RestartPolicy, StartedBy};
+use crate::restart_terms::{ContainerRestartPolicy, StartedBy};
 use crate::terminated_reason::TerminatedReason;
 
 /// `state.terminated`, with what our own node writes into its message taken apart. Times are whole
@@ -76,19 +76,21 @@ impl<'a> ContainerEnd<'a> {
             return false;
         }
         match started_by {
-            StartedBy::Rule(_) | StartedBy::Policy(RestartPolicy::Always) => true,
-            StartedBy::Policy(RestartPolicy::OnFailure) => {
+            StartedBy::Rule(_) | StartedBy::Policy(ContainerRestartPolicy::Always) => true,
+            StartedBy::Policy(ContainerRestartPolicy::OnFailure) => {
                 self.exit_code != 0 || self.is_for_probe()
             }
-            StartedBy::Policy(RestartPolicy::Never) => self.exit_code != 0,
+            StartedBy::Policy(ContainerRestartPolicy::Never) => self.exit_code != 0,
         }
     }
 
     /// It ended as it should and is not started again.
     pub fn is_success(&self, started_by: StartedBy) -> bool {
         let is_over = match started_by {
-            StartedBy::Policy(RestartPolicy::OnFailure | RestartPolicy::Never) => true,
-            StartedBy::Policy(RestartPolicy::Always) | StartedBy::Rule(_) => false,
+            StartedBy::Policy(
+                ContainerRestartPolicy::OnFailure | ContainerRestartPolicy::Never,
+            ) => true,
+            StartedBy::Policy(ContainerRestartPolicy::Always) | StartedBy::Rule(_) => false,
         };
         is_over && self.exit_code == 0 && !self.is_for_probe()
     }

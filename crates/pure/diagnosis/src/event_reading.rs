@@ -105,6 +105,8 @@ impl EventReading {
             | event::INVALID_ENVIRONMENT_VARIABLE_NAMES
             | event::EVICTION_THRESHOLD_MET
             | event::INVALID_STATIC_POD
+            | event::PROVISIONING_FAILED
+            | event::PROVISIONING_SUCCEEDED
             | event::RESIZE_STARTED
             | event::RESIZE_COMPLETED
             | event::RESIZE_DEFERRED

@@ -5,7 +5,7 @@ use rekindle_types::exit::signal_name;
 /// What an exit code means. A shell's codes, and 128 + N for signal N, may also be the program's
 /// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitMeaning {
+pub(crate) enum ExitMeaning {
     /// 0.
     Success,
     /// 126: a shell's code for a command that cannot be executed.
@@ -20,7 +20,7 @@ pub enum ExitMeaning {
 
 impl ExitMeaning {
     /// What this code means.
-    pub fn new(exit_code: i32) -> Self {
+    pub(crate) fn new(exit_code: i32) -> Self {
         match exit_code {
             0 => Self::Success,
             126 => Self::NotExecutable,

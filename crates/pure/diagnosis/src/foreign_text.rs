@@ -18,7 +18,7 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// One line, cut to a length that leaves room for our own words.
-pub fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().find(|(index, _)| *index >= QUOTE_BYTES_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),

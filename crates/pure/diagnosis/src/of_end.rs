@@ -10,7 +10,7 @@ use crate::diagnosis::{Diagnosis, NO_RESTART_HELPS, Prognosis};
 use crate::exit_code::ExitMeaning;
 use crate::foreign_text::{message_line, quote};
 use crate::phrase::Phrase;
-use crate::restart_terms::{RestartPolicy, StartedBy};
+use crate::restart_terms::{ContainerRestartPolicy, StartedBy};
 use crate::terminated_reason::TerminatedReason;
 
 const MEND_COMMAND: &str = "mend the command, the working directory or the image";
@@ -92,7 +92,7 @@ pub fn of_unseen() -> Diagnosis {
 /// Whether what ended, and could run again, does.
 fn started_again(context: EndContext<'_>) -> Prognosis {
     match (context.started_by, context.sandbox) {
-        (StartedBy::Policy(RestartPolicy::Never), _) => Prognosis::StaysEnded,
+        (StartedBy::Policy(ContainerRestartPolicy::Never), _) => Prognosis::StaysEnded,
         (_, SandboxAtEnd::Missing) => Prognosis::Helps { from: Rung::Pod },
         (_, SandboxAtEnd::Stands) => Prognosis::Helps { from: Rung::Container },
     }
@@ -217,7 +217,7 @@ fn exited(end: &ContainerEnd<'_>, context: EndContext<'_>) -> Diagnosis {
                 )
                 .with_outlook(NO_RESTART_HELPS)
         }
-        (ExitMeaning::Success, StartedBy::Policy(RestartPolicy::Always)) => {
+        (ExitMeaning::Success, StartedBy::Policy(ContainerRestartPolicy::Always)) => {
             let remedy = "if it is meant to end, run it as a Job or with restartPolicy OnFailure; else find out why it ends";
             Diagnosis::new(Cause::ExitedUnasked, what, again, remedy)
         }
@@ -240,7 +240,7 @@ fn exit_words(end: &ContainerEnd<'_>, started_by: StartedBy) -> Phrase {
     let code = end.exit_code;
     let brief = format!("exit {code}");
     let note = match (started_by, ExitMeaning::new(code), end.reason) {
-        (StartedBy::Policy(RestartPolicy::Always), ExitMeaning::Success, _) => {
+        (StartedBy::Policy(ContainerRestartPolicy::Always), ExitMeaning::Success, _) => {
             "restartPolicy Always wants it to keep running".to_owned()
         }
         (StartedBy::Rule(RuleAction::Restart), ..) => "a restart rule starts it again".to_owned(),

@@ -5,7 +5,7 @@ use rekindle_types::restart_rules::{self, RestartRule, RuleAction};
 
 /// When the node starts a container again: its own restartPolicy, else the pod's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestartPolicy {
+pub enum ContainerRestartPolicy {
     /// Whatever it ended with.
     Always,
     /// Unless it exited with 0.
@@ -18,7 +18,7 @@ pub enum RestartPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartedBy {
     /// Its restart policy, or the pod's.
-    Policy(RestartPolicy),
+    Policy(ContainerRestartPolicy),
     /// One of its restart rules.
     Rule(RuleAction),
 }
@@ -27,7 +27,7 @@ pub enum StartedBy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartTerms {
     /// Its policy.
-    pub policy: RestartPolicy,
+    pub policy: ContainerRestartPolicy,
     /// What comes before that policy, by exit codes.
     pub rules: Vec<RestartRule>,
     /// It runs to its end before the others: a success is not answered by any rule.
@@ -48,10 +48,10 @@ impl RestartTerms {
 
     fn new(container: &impl AnyContainer, of_pod: Option<&str>, is_init: bool) -> Self {
         let policy = match container.restart_policy().or(of_pod) {
-            Some("Never") => RestartPolicy::Never,
-            Some("OnFailure") => RestartPolicy::OnFailure,
-            Some(_) | None if is_init => RestartPolicy::OnFailure,
-            Some(_) | None => RestartPolicy::Always,
+            Some("Never") => ContainerRestartPolicy::Never,
+            Some("OnFailure") => ContainerRestartPolicy::OnFailure,
+            Some(_) | None if is_init => ContainerRestartPolicy::OnFailure,
+            Some(_) | None => ContainerRestartPolicy::Always,
         };
         Self { policy, rules: restart_rules::rules_of(container), is_init }
     }

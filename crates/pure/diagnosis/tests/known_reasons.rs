@@ -2,10 +2,14 @@
 //! runtime or the controllers of Kubernetes do. The ladder and `why` read them from here and
 //! nowhere else; their own tests show what they make of each.
 
+#![allow(clippy::disallowed_methods, reason = "a test reads source files")]
+
+use std::path::{Path, PathBuf};
+
 use rekindle_diagnosis::{
-    ContainerEnd, ContainerWait, EndContext, EventReading, MemoryLimit, PodReason, Prognosis,
-    RestartPolicy, SandboxAtEnd, StartedBy, TerminatedReason, WaitFamily, WaitingReason, of_end,
-    of_wait,
+    ContainerEnd, ContainerRestartPolicy, ContainerWait, EndContext, EventReading, MemoryLimit,
+    PodReason, Prognosis, SandboxAtEnd, StartedBy, TerminatedReason, WaitFamily, WaitingReason,
+    of_end, of_wait,
 };
 use rekindle_types::ExitStatus;
 use rekindle_types::reasons::pod::AdmissionRefusal;
@@ -135,6 +139,43 @@ fn every_reason_for_which_a_pod_is_ended_is_known_and_its_event_tells_of_it() {
     }
 }
 
+/// The files of a crate that are no tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
+    {
+        let path = entry.path();
+        let is_of_tests = path.to_string_lossy().contains("test");
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") && !is_of_tests {
+            found.push(path);
+        }
+    }
+}
+
+/// A literal would be in none of the lists that these tests go through.
+#[test]
+fn the_pod_core_and_the_node_name_each_reason_by_its_constant() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    for name in ["pod", "node"] {
+        sources(&crates.join(name).join("src"), &mut files);
+    }
+    assert!(files.len() > 100, "{files:?}");
+    let is_literal = |line: &str| {
+        let severities = ["Severity::Normal, \"", "Severity::Warning, \""];
+        line.contains("reason: \"") || severities.iter().any(|before| line.contains(before))
+    };
+    let mut literals = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a source file");
+        let product = text.split("#[cfg(test)]\nmod tests {").next().expect("the product's part");
+        let lines = product.lines().filter(|line| is_literal(line));
+        literals.extend(lines.map(|line| format!("{}: {}", file.display(), line.trim())));
+    }
+    assert!(literals.is_empty(), "name these in rekindle_types::reasons: {literals:#?}");
+}
+
 #[test]
 fn every_event_is_known() {
     let ours = event::ALL.iter().map(|reason| (*reason).to_owned());
@@ -167,7 +208,7 @@ fn a_reason_that_nobody_knows_keeps_its_text_and_nothing_is_claimed_of_it() {
         finished_at: None,
     };
     let context = EndContext {
-        started_by: StartedBy::Policy(RestartPolicy::Always),
+        started_by: StartedBy::Policy(ContainerRestartPolicy::Always),
         sandbox: SandboxAtEnd::Stands,
         memory_limit: MemoryLimit::NotKnown,
         failure_threshold: None,

@@ -4,13 +4,13 @@
 use expect_test::expect;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStateWaiting};
 use rekindle_diagnosis::{
-    ContainerEnd, ContainerWait, Diagnosis, EndContext, MemoryLimit, Prognosis, RestartPolicy,
-    SandboxAtEnd, StartedBy, of_end, of_no_sandbox, of_wait,
+    ContainerEnd, ContainerRestartPolicy, ContainerWait, Diagnosis, EndContext, MemoryLimit,
+    Prognosis, SandboxAtEnd, StartedBy, of_end, of_no_sandbox, of_wait,
 };
 use rekindle_types::restart_rules::RuleAction;
 use rekindle_types::{EndedByNode, NodeStopEnd, OomKill};
 
-const ALWAYS: StartedBy = StartedBy::Policy(RestartPolicy::Always);
+const ALWAYS: StartedBy = StartedBy::Policy(ContainerRestartPolicy::Always);
 const CONTEXT: EndContext<'_> = EndContext {
     started_by: ALWAYS,
     sandbox: SandboxAtEnd::Stands,
@@ -48,8 +48,8 @@ fn account(diagnosis: &Diagnosis) -> String {
 #[test]
 fn an_end_says_which_restart_may_help() {
     let of = |started_by, sandbox| EndContext { started_by, sandbox, ..CONTEXT };
-    let never = StartedBy::Policy(RestartPolicy::Never);
-    let on_failure = StartedBy::Policy(RestartPolicy::OnFailure);
+    let never = StartedBy::Policy(ContainerRestartPolicy::Never);
+    let on_failure = StartedBy::Policy(ContainerRestartPolicy::OnFailure);
     let (rule, rule_of_all) =
         (StartedBy::Rule(RuleAction::Restart), StartedBy::Rule(RuleAction::RestartAllContainers));
     let mut text = String::new();
@@ -171,11 +171,21 @@ fn a_container_that_ran_out_of_memory_is_told_its_limit_where_that_is_known() {
 fn what_its_node_ended_for_a_probe_or_a_hook_is_told_as_that_and_not_by_its_exit_code() {
     let mut text = String::new();
     for (by_node, code, reason, policy) in [
-        (EndedByNode::LivenessProbe { said: "stale lock" }, 137, "Error", RestartPolicy::Always),
-        (EndedByNode::LivenessProbe { said: "" }, 0, "Completed", RestartPolicy::Always),
-        (EndedByNode::LivenessProbe { said: "" }, 137, "OOMKilled", RestartPolicy::Always),
-        (EndedByNode::StartupProbe { said: "not yet" }, 127, "Error", RestartPolicy::OnFailure),
-        (EndedByNode::PostStartHook, 137, "Error", RestartPolicy::Never),
+        (
+            EndedByNode::LivenessProbe { said: "stale lock" },
+            137,
+            "Error",
+            ContainerRestartPolicy::Always,
+        ),
+        (EndedByNode::LivenessProbe { said: "" }, 0, "Completed", ContainerRestartPolicy::Always),
+        (EndedByNode::LivenessProbe { said: "" }, 137, "OOMKilled", ContainerRestartPolicy::Always),
+        (
+            EndedByNode::StartupProbe { said: "not yet" },
+            127,
+            "Error",
+            ContainerRestartPolicy::OnFailure,
+        ),
+        (EndedByNode::PostStartHook, 137, "Error", ContainerRestartPolicy::Never),
     ] {
         let context = EndContext {
             started_by: StartedBy::Policy(policy),
@@ -294,7 +304,7 @@ fn what_a_stop_of_the_node_ended_has_not_failed() {
     ] {
         let status = terminated(code, "Error", &message);
         let end = ContainerEnd::parse(&status);
-        let on_failure = StartedBy::Policy(RestartPolicy::OnFailure);
+        let on_failure = StartedBy::Policy(ContainerRestartPolicy::OnFailure);
         assert_eq!(end.is_failure(on_failure), is_failure, "{code} {message}");
     }
 }

@@ -12,7 +12,7 @@ use crate::correlation::{self, Correlation, Leave};
 use crate::decide::{Decider, Stuck};
 use crate::draft::{EXHAUSTED, Holds, RECOVERED};
 use crate::explanation::Explanation;
-use crate::failures::{Excuse, Failure, Part, Started};
+use crate::failures::{CountedFailure, Excuse, FailedPart, StartedWhen};
 use crate::ledger_reading::cut;
 use crate::policy::Step;
 use crate::sentence::{self, Quotes, Story};
@@ -25,7 +25,7 @@ const STUCK_FOR: TickDuration = TickDuration::from_secs(60);
 /// The failures of one look that a restart may help against.
 struct Curable<'f, 'a> {
     /// The one that needs the highest rung; the first of those.
-    worst: &'f Failure<'a>,
+    worst: &'f CountedFailure<'a>,
     from: Rung,
     /// How many there are in all containers.
     count: u32,
@@ -33,7 +33,7 @@ struct Curable<'f, 'a> {
 
 impl<'a> Decider<'a> {
     /// Answers new failures.
-    pub(crate) fn respond(&mut self, failures: &[Failure<'a>]) {
+    pub(crate) fn respond(&mut self, failures: &[CountedFailure<'a>]) {
         let Situation { now, policy, .. } = *self.situation;
         let Some(first) = failures.first() else { return };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
@@ -291,7 +291,7 @@ impl<'a> Decider<'a> {
         match step.rung.carried_out_by() {
             CarriedOutBy::Node => {
                 self.draft.ledger.excused_by = Some(name);
-                self.observe_with(Excuse::Running(Started::AnyTime));
+                self.observe_with(Excuse::Running(StartedWhen::AnyTime));
             }
             CarriedOutBy::Operator => {}
         }
@@ -370,9 +370,9 @@ impl<'a> Decider<'a> {
 
     /// Whether what no restart helps against is the new revision's: most of its pods fail so, and
     /// this one for the second time.
-    fn rolls_back_from(&self, failure: &Failure<'_>) -> bool {
+    fn rolls_back_from(&self, failure: &CountedFailure<'_>) -> bool {
         let again = self.view.containers.iter().any(|container| {
-            failure.part == Part::Container(container.name) && container.ended > 1
+            failure.part == FailedPart::Container(container.name) && container.ended > 1
         });
         again
             && self.most_fail_alike()
@@ -403,7 +403,7 @@ impl<'a> Decider<'a> {
     }
 }
 
-fn curable<'f, 'a>(failures: &'f [Failure<'a>]) -> Option<Curable<'f, 'a>> {
+fn curable<'f, 'a>(failures: &'f [CountedFailure<'a>]) -> Option<Curable<'f, 'a>> {
     let mut curable: Option<Curable<'f, 'a>> = None;
     for failure in failures {
         let Prognosis::Helps { from } = failure.diagnosis.prognosis else { continue };

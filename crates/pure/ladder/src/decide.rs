@@ -12,10 +12,10 @@ use crate::attempts::Attempts;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::Draft;
 use crate::explanation::{Explanation, Phrase};
-use crate::failures::{self, Excuse, Failure, Since, Started};
-use crate::observation::{Course, Outcome, PodView, Shown};
+use crate::failures::{self, CountedFailure, CountingFrom, Excuse, StartedWhen};
+use crate::observation::{FinalPhase, PodCourse, PodObject, PodView};
 use crate::requests::Requests;
-use crate::sentence::Subject;
+use crate::sentence::FailureSubject;
 use crate::stability;
 use crate::{Action, Decision, PodRestartPlan, Severity, Situation, outcomes, sentence};
 
@@ -29,8 +29,8 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     let view = PodView::of(situation.pod);
     let mut policy = situation.policy.without(view.impossible);
     match view.shown {
-        Shown::Itself => {}
-        Shown::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
+        PodObject::Itself => {}
+        PodObject::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
     }
     let situation = &Situation { policy: &policy, ..*situation };
     let mut draft = Draft::of(situation.ledger, situation.now);
@@ -39,16 +39,16 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     let course = view.course;
     let mut decider = Decider { situation, view, requests, draft };
     match course {
-        Course::Over => {
+        PodCourse::Over => {
             decider.note_eviction();
             decider.draft.finish()
         }
-        Course::Finished(outcome) => {
+        PodCourse::Finished(outcome) => {
             decider.note_eviction();
             decider.note_finish(outcome);
             decider.draft.finish()
         }
-        Course::Open => decider.run(),
+        PodCourse::Open => decider.run(),
     }
 }
 
@@ -66,8 +66,8 @@ pub(crate) struct Stuck<'a> {
 }
 
 impl Stuck<'_> {
-    pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { container: self.container, only: self.only, what: &self.what }
+    pub(crate) fn subject(&self) -> FailureSubject<'_> {
+        FailureSubject { container: self.container, only: self.only, what: &self.what }
     }
 }
 
@@ -154,13 +154,13 @@ impl<'a> Decider<'a> {
         is_same
     }
 
-    fn count(&self, is_same_pod: bool) -> Vec<Failure<'a>> {
+    fn count(&self, is_same_pod: bool) -> Vec<CountedFailure<'a>> {
         let Situation { now, policy, .. } = *self.situation;
         let observed = self.draft.ledger.observed.as_deref().unwrap_or_default();
         let since = if is_same_pod {
-            Since::Observed(observed)
+            CountingFrom::Observed(observed)
         } else {
-            Since::FirstSight { now, window: policy.window }
+            CountingFrom::FirstSight { now, window: policy.window }
         };
         failures::count(&self.view, since, &self.requests)
     }
@@ -175,7 +175,7 @@ impl<'a> Decider<'a> {
         let excuse = match created {
             Some(before) if name != self.draft.ledger.excused_by => {
                 self.draft.ledger.excused_by = name;
-                let started = Started::Before(before);
+                let started = StartedWhen::Before(before);
                 match waiting.and_then(|request| request.spec.container_name.as_deref()) {
                     Some(container) => Excuse::RunningOf(container, started),
                     None => Excuse::Running(started),
@@ -264,8 +264,8 @@ impl<'a> Decider<'a> {
     fn fail_pod(&mut self) {
         let ledger = &self.draft.ledger;
         let can_fail = match self.view.shown {
-            Shown::Itself => true,
-            Shown::Mirror => false, // it was asked to by a ladder that did not know better
+            PodObject::Itself => true,
+            PodObject::Mirror => false, // it was asked to by a ladder that did not know better
         };
         if can_fail && ledger.failing_pod_uid.as_deref() == Some(self.view.uid) {
             let message = ledger.message.clone().unwrap_or_default();
@@ -326,7 +326,7 @@ impl<'a> Decider<'a> {
 
     /// A pod that has finished is not restarted, and nothing is due for it. That no restart helps
     /// against how it failed stays told, and so does that every rung was tried.
-    fn note_finish(&mut self, outcome: Outcome) {
+    fn note_finish(&mut self, outcome: FinalPhase) {
         let ledger = &mut self.draft.ledger;
         ledger.next_attempt_at = None;
         ledger.pending_restart = None;
@@ -334,12 +334,11 @@ impl<'a> Decider<'a> {
         ledger.stable_since = None;
         let stays = match (ledger.phase, outcome) {
             (Some(LedgerPhase::Healthy | LedgerPhase::Exhausted) | None, _) => true,
-            (Some(LedgerPhase::Holding), Outcome::Failed) => {
+            (Some(LedgerPhase::Holding), FinalPhase::Failed) => {
                 ledger.held_by == Some(HoldReason::Futile)
             }
-            (Some(LedgerPhase::Climbing), _) | (Some(LedgerPhase::Holding), Outcome::Succeeded) => {
-                false
-            }
+            (Some(LedgerPhase::Climbing), _)
+            | (Some(LedgerPhase::Holding), FinalPhase::Succeeded) => false,
         };
         if !stays {
             ledger.phase = None;

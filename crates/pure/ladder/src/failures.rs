@@ -4,12 +4,12 @@ use rekindle_diagnosis::{ContainerEnd, Diagnosis, EndContext, MemoryLimit, of_en
 use rekindle_types::v1alpha1::ObservedContainer;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::observation::{ContainerView, Live, PodView, Role};
+use crate::observation::{ContainerRole, ContainerView, Live, PodView};
 use crate::requests::Requests;
 
 /// What failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum FailedPart<'a> {
     /// The container of this name.
     Container(&'a str),
     /// What all containers need.
@@ -18,8 +18,8 @@ pub(crate) enum Part<'a> {
 
 /// The failures of one container, or of the pod as a whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure<'a> {
-    pub(crate) part: Part<'a>,
+pub(crate) struct CountedFailure<'a> {
+    pub(crate) part: FailedPart<'a>,
     /// How many attempts failed; at least 1.
     pub(crate) count: u32,
     /// What the last of them says.
@@ -30,7 +30,7 @@ pub(crate) struct Failure<'a> {
 
 /// Where counting begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Since<'a> {
+pub(crate) enum CountingFrom<'a> {
     /// From what was observed of this very pod.
     Observed(&'a [ObservedContainer]),
     /// This pod is seen for the first time: what surely happened inside the window counts.
@@ -40,9 +40,9 @@ pub(crate) enum Since<'a> {
 /// All failures that were not counted yet.
 pub(crate) fn count<'a>(
     view: &PodView<'a>,
-    since: Since<'_>,
+    since: CountingFrom<'_>,
     requests: &Requests<'_>,
-) -> Vec<Failure<'a>> {
+) -> Vec<CountedFailure<'a>> {
     view.containers
         .iter()
         .filter_map(|container| of_container(container, view, since, requests))
@@ -52,17 +52,19 @@ pub(crate) fn count<'a>(
 fn of_container<'a>(
     container: &ContainerView<'a>,
     view: &PodView<'a>,
-    since: Since<'_>,
+    since: CountingFrom<'_>,
     requests: &Requests<'_>,
-) -> Option<Failure<'a>> {
+) -> Option<CountedFailure<'a>> {
     let observed = match since {
-        Since::Observed(list) => list.iter().find(|entry| entry.name == container.name),
-        Since::FirstSight { .. } => None,
+        CountingFrom::Observed(list) => list.iter().find(|entry| entry.name == container.name),
+        CountingFrom::FirstSight { .. } => None,
     };
     let counted = match (since, observed) {
         (_, Some(entry)) => entry.ended_attempts,
-        (Since::Observed(_), None) => 0,
-        (Since::FirstSight { now, window }, None) => before_window(container, view, now, window),
+        (CountingFrom::Observed(_), None) => 0,
+        (CountingFrom::FirstSight { now, window }, None) => {
+            before_window(container, view, now, window)
+        }
     };
     let new = container.ended.checked_sub(counted).filter(|new| *new > 0)?;
     let newest = container.ended - 1;
@@ -80,11 +82,15 @@ fn of_container<'a>(
     let earlier = (new - 1).saturating_sub(excused_earlier);
     let earlier_failed = match container.role {
         // Started again by a restart of the pod only.
-        Role::Init | Role::Sidecar | Role::Regular if container.stays_ended() => 0,
+        ContainerRole::Init | ContainerRole::Sidecar | ContainerRole::Regular
+            if container.stays_ended() =>
+        {
+            0
+        }
         // It may have been run again after a success; taken to have ended as the last one did.
-        Role::Init if !newest_failed => 0,
+        ContainerRole::Init if !newest_failed => 0,
         // The node starts it again only when it failed.
-        Role::Init | Role::Sidecar | Role::Regular => earlier,
+        ContainerRole::Init | ContainerRole::Sidecar | ContainerRole::Regular => earlier,
     };
     let count = earlier_failed + u32::from(newest_failed);
     if count == 0 {
@@ -94,7 +100,7 @@ fn of_container<'a>(
         Some(end) if newest_failed => (of_end(end, context(container, end, view)), end.ran()),
         Some(_) | None => (of_unseen(), None),
     };
-    Some(Failure { part: Part::Container(container.name), count, diagnosis, ran })
+    Some(CountedFailure { part: FailedPart::Container(container.name), count, diagnosis, ran })
 }
 
 /// How many ends of a container may have been before the window, when its pod is seen for the first
@@ -162,9 +168,9 @@ pub(crate) fn observe(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excuse<'a> {
     /// All that run now and started then.
-    Running(Started),
+    Running(StartedWhen),
     /// That of this container alone, if it started then.
-    RunningOf(&'a str, Started),
+    RunningOf(&'a str, StartedWhen),
     /// No further ones.
     Nothing,
     /// None of those that still run: the restart was refused.
@@ -173,19 +179,19 @@ pub(crate) enum Excuse<'a> {
 
 /// Which starts are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Started {
+pub(crate) enum StartedWhen {
     /// All.
     AnyTime,
     /// Those in an earlier second.
     Before(Tick),
 }
 
-impl Started {
+impl StartedWhen {
     fn includes(self, live: Option<Live>) -> bool {
         match (self, live.and_then(|live| live.started_at)) {
-            (Started::AnyTime, _) => true,
-            (Started::Before(at), Some(started)) => started < at,
-            (Started::Before(_), None) => false,
+            (StartedWhen::AnyTime, _) => true,
+            (StartedWhen::Before(at), Some(started)) => started < at,
+            (StartedWhen::Before(_), None) => false,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::choice::{Turn, choose};
 use crate::correlation::{self, Correlation, Leave};
 use crate::decide::Decider;
 use crate::explanation::Explanation;
-use crate::failures::{Failure, Part};
+use crate::failures::{CountedFailure, FailedPart};
 use crate::ledger_reading::cut;
 use crate::sentence::{self, Quotes, Story};
 
@@ -42,7 +42,7 @@ impl Decider<'_> {
         }
         let Situation { now, policy, peers, rollback, .. } = *self.situation;
         let diagnosis = of_no_sandbox();
-        let failure = Failure { part: Part::Pod, count: 1, diagnosis, ran: None };
+        let failure = CountedFailure { part: FailedPart::Pod, count: 1, diagnosis, ran: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let (mut from, mut elsewhere, mut common) = (Rung::Recreate, None, None);
         match correlation::read(peers, policy) {

@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 use rekindle_diagnosis::{
-    ContainerEnd, ContainerWait, RestartPolicy, RestartTerms, SandboxAtEnd, StartedBy,
+    ContainerEnd, ContainerRestartPolicy, ContainerWait, RestartTerms, SandboxAtEnd, StartedBy,
 };
 use rekindle_types::Tick;
 use rekindle_types::held::{Container, ContainerState, ContainerStatus, Pod};
@@ -28,10 +28,10 @@ pub(crate) struct PodView<'a> {
     pub(crate) since: Option<Tick>,
     /// When it was created.
     pub(crate) created: Option<Tick>,
-    pub(crate) course: Course,
+    pub(crate) course: PodCourse,
     /// Rungs that cannot be carried out for it.
     pub(crate) impossible: &'static [Rung],
-    pub(crate) shown: Shown,
+    pub(crate) shown: PodObject,
     pub(crate) sandbox: SandboxAtEnd,
     /// Since when it has had no sandbox, while nothing runs and it is on a node.
     pub(crate) no_sandbox_since: Option<Tick>,
@@ -44,7 +44,7 @@ pub(crate) struct PodView<'a> {
 
 /// What the object in the API is of the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum PodObject {
     /// The pod itself.
     Itself,
     /// The mirror of a static pod: what is written to it ends nothing, and its node writes over it.
@@ -53,18 +53,18 @@ pub(crate) enum Shown {
 
 /// Whether anything is left to be decided for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum PodCourse {
     /// It runs, or is on its way to.
     Open,
     /// It is being ended: deleted, or as failed.
     Over,
     /// It has finished, and its object stays to be looked at.
-    Finished(Outcome),
+    Finished(FinalPhase),
 }
 
 /// How a pod has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum FinalPhase {
     Succeeded,
     Failed,
 }
@@ -73,7 +73,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct ContainerView<'a> {
     pub(crate) name: &'a str,
-    pub(crate) role: Role,
+    pub(crate) role: ContainerRole,
     /// On which terms it is started again.
     pub(crate) terms: RestartTerms,
     /// How many of its attempts have ended: one more than the highest attempt that did.
@@ -97,7 +97,7 @@ pub(crate) struct Live {
 
 /// What a container is to its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum ContainerRole {
     /// Runs to its end before the others.
     Init,
     /// An init container with restartPolicy Always.
@@ -120,13 +120,15 @@ impl<'a> PodView<'a> {
             .chain(
                 spec.into_iter()
                     .flat_map(|s| s.containers.iter())
-                    .map(|container| (container, Role::Regular, regular.clone())),
+                    .map(|container| (container, ContainerRole::Regular, regular.clone())),
             )
             .map(|(container, role, mut list)| {
                 let status = list.find(|status| status.name == container.name);
                 let terms = match role {
-                    Role::Init | Role::Sidecar => RestartTerms::from_init(container, of_pod),
-                    Role::Regular => RestartTerms::from_regular(container, of_pod),
+                    ContainerRole::Init | ContainerRole::Sidecar => {
+                        RestartTerms::from_init(container, of_pod)
+                    }
+                    ContainerRole::Regular => RestartTerms::from_regular(container, of_pod),
                 };
                 ContainerView::of(container, role, terms, status)
             })
@@ -154,14 +156,14 @@ impl<'a> PodView<'a> {
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
             created: created.map(Tick::from),
             course: match pods::phase(pod) {
-                _ if deleted => Course::Over,
-                "Succeeded" => Course::Finished(Outcome::Succeeded),
-                "Failed" => Course::Finished(Outcome::Failed),
-                _ if fails => Course::Over,
-                _ => Course::Open,
+                _ if deleted => PodCourse::Over,
+                "Succeeded" => PodCourse::Finished(FinalPhase::Succeeded),
+                "Failed" => PodCourse::Finished(FinalPhase::Failed),
+                _ if fails => PodCourse::Over,
+                _ => PodCourse::Open,
             },
             impossible: impossible(pod),
-            shown: if is_mirror(pod) { Shown::Mirror } else { Shown::Itself },
+            shown: if is_mirror(pod) { PodObject::Mirror } else { PodObject::Itself },
             sandbox,
             no_sandbox_since,
             all_restarting_since: condition_of(ALL_RESTARTING)
@@ -184,7 +186,7 @@ impl<'a> PodView<'a> {
     /// pod or stand by.
     pub(crate) fn only_container(&self) -> Option<&'a str> {
         let mut regular =
-            self.containers.iter().filter(|container| container.role == Role::Regular);
+            self.containers.iter().filter(|container| container.role == ContainerRole::Regular);
         regular.next().filter(|_| regular.next().is_none()).map(|container| container.name)
     }
 
@@ -194,15 +196,15 @@ impl<'a> PodView<'a> {
         let mut some_runs = false;
         for container in &self.containers {
             match (container.role, container.live) {
-                (Role::Init, _) => {}
-                (Role::Sidecar | Role::Regular, Some(live)) => {
+                (ContainerRole::Init, _) => {}
+                (ContainerRole::Sidecar | ContainerRole::Regular, Some(live)) => {
                     since = since.max(live.started_at?);
                     some_runs = true;
                 }
-                (Role::Regular, None) if container.is_done() => {
+                (ContainerRole::Regular, None) if container.is_done() => {
                     since = since.max(container.last_end?.finished_at?);
                 }
-                (Role::Sidecar | Role::Regular, None) => return None,
+                (ContainerRole::Sidecar | ContainerRole::Regular, None) => return None,
             }
         }
         some_runs.then_some(since)
@@ -210,7 +212,7 @@ impl<'a> PodView<'a> {
 
     /// Whether everything that runs also says that it is ready.
     pub(crate) fn is_ready(&self) -> bool {
-        self.containers.iter().all(|c| c.role == Role::Init || c.live.is_none() || c.ready)
+        self.containers.iter().all(|c| c.role == ContainerRole::Init || c.live.is_none() || c.ready)
     }
 
     /// Whether a container was ended only because another one's end restarted them all: that one
@@ -243,7 +245,7 @@ impl<'a> PodView<'a> {
 impl<'a> ContainerView<'a> {
     fn of(
         container: &'a Container,
-        role: Role,
+        role: ContainerRole,
         terms: RestartTerms,
         status: Option<&'a ContainerStatus>,
     ) -> Self {
@@ -292,7 +294,7 @@ impl<'a> ContainerView<'a> {
 
     /// Whether it is never started again.
     pub(crate) fn stays_ended(&self) -> bool {
-        self.terms.policy == RestartPolicy::Never && self.terms.rules.is_empty()
+        self.terms.policy == ContainerRestartPolicy::Never && self.terms.rules.is_empty()
     }
 
     /// Whether this end made the node restart all containers of the pod.
@@ -327,10 +329,10 @@ fn impossible(pod: &Pod) -> &'static [Rung] {
     }
 }
 
-fn init_role(container: &Container) -> Role {
+fn init_role(container: &Container) -> ContainerRole {
     match container.restart_policy.as_deref() {
-        Some("Always") => Role::Sidecar,
-        Some(_) | None => Role::Init,
+        Some("Always") => ContainerRole::Sidecar,
+        Some(_) | None => ContainerRole::Init,
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use requests::{
     exhausted_after, given_up, goes_on, held_request, over_undone, rollback_after, unlisted,
     withdrawn,
 };
-pub(crate) use story::{Quotes, Story, Subject, cannot_start, no_sandbox, stuck_rollback};
+pub(crate) use story::{FailureSubject, Quotes, Story, cannot_start, no_sandbox, stuck_rollback};
 pub(crate) use waiting::{held, held_restart, waits_for_room};
 
 /// After the last rung.

@@ -2,25 +2,25 @@
 
 use std::cmp::Ordering;
 
-use rekindle_diagnosis::{ContainerEnd, Prognosis, WaitFamily, of_wait};
+use rekindle_diagnosis::{ContainerEnd, WaitFamily};
 use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts;
 use crate::no_sandbox::NO_SANDBOX_FOR;
-use crate::observation::{ContainerView, Course, PodView, Role};
+use crate::observation::{ContainerRole, ContainerView, PodCourse, PodView};
 use crate::stability;
 
 /// How a pod fails: which container, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symptom {
     container: String,
-    sign: Sign,
+    sign: FailureSign,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Sign {
+enum FailureSign {
     /// It ended: the reason and the code. The message is left out: it may name the pod or the time.
     Ended { reason: String, exit_code: i32 },
     /// Its node ended it for this; the exit code is how it took that.
@@ -56,12 +56,13 @@ fn symptom_in(
     window: TickDuration,
 ) -> Option<(Symptom, Option<Tick>)> {
     match view.course {
-        Course::Over | Course::Finished(_) => return None,
-        Course::Open => {}
+        PodCourse::Over | PodCourse::Finished(_) => return None,
+        PodCourse::Open => {}
     }
     if let Some(since) = view.no_sandbox_since.filter(|at| now.since(*at) >= NO_SANDBOX_FOR) {
         let container = view.containers.first().map(|container| container.name.to_owned());
-        let symptom = Symptom { container: container.unwrap_or_default(), sign: Sign::NoSandbox };
+        let symptom =
+            Symptom { container: container.unwrap_or_default(), sign: FailureSign::NoSandbox };
         return Some((symptom, Some(since)));
     }
     let restarted_at = ledger.and_then(attempts::last_in_place);
@@ -78,8 +79,8 @@ fn symptom_in(
     for container in &view.containers {
         let Some(found) = of(container) else { continue };
         let by_restart = match found.0.sign {
-            Sign::Ended { .. } | Sign::EndedByNode { .. } => by_restart(container),
-            Sign::Waits { .. } | Sign::NoSandbox => None,
+            FailureSign::Ended { .. } | FailureSign::EndedByNode { .. } => by_restart(container),
+            FailureSign::Waits { .. } | FailureSign::NoSandbox => None,
         };
         match by_restart {
             None => return Some(found),
@@ -118,8 +119,8 @@ pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
     let view = PodView::of(pod);
     let Some((symptom, _)) = symptom_in(&view, None, now, window) else { return false };
     match symptom.sign {
-        Sign::Waits { .. } | Sign::NoSandbox => true,
-        Sign::Ended { .. } | Sign::EndedByNode { .. } => {
+        FailureSign::Waits { .. } | FailureSign::NoSandbox => true,
+        FailureSign::Ended { .. } | FailureSign::EndedByNode { .. } => {
             let mut of_it = view.containers.iter().filter(|c| c.name == symptom.container);
             of_it.any(|container| last_of_several(container, now, window).is_some())
         }
@@ -142,9 +143,9 @@ fn sign_of(
     container: &ContainerView<'_>,
     now: Tick,
     window: TickDuration,
-) -> Option<(Sign, Option<Tick>)> {
+) -> Option<(FailureSign, Option<Tick>)> {
     if let Some(reason) = waits_in_vain(container) {
-        return Some((Sign::Waits { reason: reason.to_owned() }, None));
+        return Some((FailureSign::Waits { reason: reason.to_owned() }, None));
     }
     let is_well = match (container.live, container.role) {
         (Some(live), _) => {
@@ -152,14 +153,16 @@ fn sign_of(
             container.ready
                 && since >= stability::outlives_after(last_of_several(container, now, window))
         }
-        (None, Role::Init) => container.is_done(),
-        (None, Role::Sidecar | Role::Regular) => container.is_done(),
+        (None, ContainerRole::Init) => container.is_done(),
+        (None, ContainerRole::Sidecar | ContainerRole::Regular) => container.is_done(),
     };
     let end = container.last_end.filter(|_| !is_well)?;
     let is_recent = end.finished_at.is_some_and(|at| now.since(at) < window);
     let sign = match end.ended_by_node {
-        Some(by_node) => Sign::EndedByNode { failed: by_node.what() },
-        None => Sign::Ended { reason: end.reason.as_str().to_owned(), exit_code: end.exit_code },
+        Some(by_node) => FailureSign::EndedByNode { failed: by_node.what() },
+        None => {
+            FailureSign::Ended { reason: end.reason.as_str().to_owned(), exit_code: end.exit_code }
+        }
     };
     (is_recent && container.has_failed(&end)).then_some((sign, end.finished_at))
 }
@@ -168,11 +171,13 @@ fn sign_of(
 /// waits to be tried again are the same.
 fn waits_in_vain<'a>(container: &ContainerView<'a>) -> Option<&'a str> {
     let waiting = container.waiting?;
-    match of_wait(&waiting, container.image)?.prognosis {
-        Prognosis::Unknown => None,
-        Prognosis::Helps { .. } | Prognosis::Futile { .. } | Prognosis::StaysEnded => {
-            let is_for_image = waiting.reason.family() == WaitFamily::Image;
-            Some(if is_for_image { "NoImage" } else { waiting.reason.as_str() })
-        }
+    match waiting.reason.family() {
+        WaitFamily::OnItsWay | WaitFamily::AfterFailure | WaitFamily::Unknown => None,
+        WaitFamily::Image => Some("NoImage"),
+        WaitFamily::Configuration
+        | WaitFamily::Creation
+        | WaitFamily::Run
+        | WaitFamily::Sandbox
+        | WaitFamily::Predecessor => Some(waiting.reason.as_str()),
     }
 }

@@ -46,6 +46,8 @@ pub mod event {
         ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull";
         INVALID_ENVIRONMENT_VARIABLE_NAMES = "InvalidEnvironmentVariableNames";
         EVICTION_THRESHOLD_MET = "EvictionThresholdMet";
+        PROVISIONING_FAILED = "ProvisioningFailed";
+        PROVISIONING_SUCCEEDED = "ProvisioningSucceeded";
         NODE_SHUTDOWN = "NodeShutdown";
         RESIZE_STARTED = "ResizeStarted";
         RESIZE_COMPLETED = "ResizeCompleted";
@@ -71,11 +73,11 @@ pub mod event {
         INVALID_STATIC_POD = "InvalidStaticPod";
         /// Ours: a pod has as many processes and threads as it may.
         PROCESS_LIMIT_REACHED = "ProcessLimitReached";
-        /// Ours, under the name that tools which watch a node's kernel use: processes of a container
-        /// were killed for lack of memory, and the container lives on.
+        /// Ours, under the name that tools which watch a node's kernel use: processes of a
+        /// container were killed for lack of memory, and the container lives on.
         OOM_KILLING = "OOMKilling";
-        /// Ours: a controller waits before it creates the next object of a series, because those before
-        /// ended early.
+        /// Ours: a controller waits before it creates the next object of a series, because those
+        /// before ended early.
         CREATION_PAUSED = "CreationPaused";
         /// Ours: a PodRestart was carried out by the node.
         POD_RESTARTED = "PodRestarted";

@@ -11,7 +11,7 @@ use rekindle_types::v1alpha1::{
 use crate::account::{LadderAccount, Next, Source};
 use crate::evidence::PodEvidence;
 use crate::history::{History, When};
-use crate::subject::Subject;
+use crate::subject::ContainerSubject;
 use crate::words::line;
 
 /// Where the pod is on its ladder. A ledger of an earlier pod of that name counts: its history goes
@@ -44,7 +44,7 @@ pub(crate) fn counted(evidence: &PodEvidence) -> Option<String> {
 
 /// Whether restarts are told by their names: of many pods at once they would be as many lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum RestartNaming {
     ByName,
     Together,
 }
@@ -53,7 +53,7 @@ pub(crate) enum Told {
 pub(crate) fn tell(
     ledger: Option<&RestartLedger>,
     restarts: &[PodRestart],
-    told: Told,
+    told: RestartNaming,
     history: &mut History,
 ) {
     let status = ledger.and_then(|ledger| ledger.status.as_ref());
@@ -94,8 +94,8 @@ pub(crate) fn tell(
             Some(_) | None => String::new(),
         };
         let name = match (told, restart.metadata.name.as_deref()) {
-            (Told::ByName, Some(name)) => format!(" {name}"),
-            (Told::ByName, None) | (Told::Together, _) => String::new(),
+            (RestartNaming::ByName, Some(name)) => format!(" {name}"),
+            (RestartNaming::ByName, None) | (RestartNaming::Together, _) => String::new(),
         };
         let rest = format!(", rung {rung}{of}, {phase}{words}{reason}");
         let text = format!("PodRestart{name}{rest}");
@@ -195,7 +195,11 @@ fn of_hold(by: ReplacementHold) -> Option<&'static str> {
 
 /// What comes next: a restart that is asked for, the ladder's next attempt, or the end of a
 /// container's back-off.
-pub(crate) fn next(evidence: &PodEvidence, subjects: &[Subject<'_>], now: Tick) -> Option<Next> {
+pub(crate) fn next(
+    evidence: &PodEvidence,
+    subjects: &[ContainerSubject<'_>],
+    now: Tick,
+) -> Option<Next> {
     if let Some((restart, stand)) = under_way(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         let what = match stand {
@@ -243,7 +247,7 @@ fn with_words(what: &str, words: Option<&str>) -> String {
 }
 
 /// When a crash's back-off is over.
-fn backoff_ends(subject: Subject<'_>) -> Option<(String, Time)> {
+fn backoff_ends(subject: ContainerSubject<'_>) -> Option<(String, Time)> {
     let last_end = ContainerEnd::parse(subject.last_end()?);
     let ends_at = subject.waiting()?.backoff_ends_at(&last_end)?;
     Some((subject.name.to_owned(), ends_at.to_time()))

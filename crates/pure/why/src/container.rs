@@ -13,11 +13,11 @@ use rekindle_types::reasons::event;
 use rekindle_types::{EndedByNode, OomKill, Tick, TickDuration};
 
 use crate::account::{ContainerAccount, MemoryAccount};
-use crate::events::Seen;
+use crate::events::SeenEvent;
 use crate::evidence::PodEvidence;
 use crate::probe_errors;
 use crate::restarts;
-use crate::subject::Subject;
+use crate::subject::ContainerSubject;
 use crate::with_pod;
 use crate::words::{line, show_bytes};
 
@@ -35,7 +35,7 @@ const LINES_MAX: usize = 10;
 
 /// What was found, and what would help.
 #[derive(Clone, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct ContainerFinding {
     pub(crate) account: ContainerAccount,
     /// How it ended last, as a sentence goes on after its name; that may be long past, and
     /// something else be the matter now.
@@ -49,12 +49,12 @@ pub(crate) struct Finding {
 /// What is the matter with a pod's containers: what is broken now, before what was broken once, and
 /// of that the newest first.
 pub(crate) fn findings<'a>(
-    subjects: &[Subject<'a>],
+    subjects: &[ContainerSubject<'a>],
     evidence: &PodEvidence,
-    seen: &[Seen],
+    seen: &[SeenEvent],
     now: Tick,
-) -> Vec<(Subject<'a>, Finding)> {
-    let mut findings: Vec<(Subject<'a>, Finding)> = subjects
+) -> Vec<(ContainerSubject<'a>, ContainerFinding)> {
+    let mut findings: Vec<(ContainerSubject<'a>, ContainerFinding)> = subjects
         .iter()
         .filter_map(|subject| Some((*subject, examine(*subject, evidence, seen, now)?)))
         .collect();
@@ -67,11 +67,11 @@ pub(crate) fn findings<'a>(
 
 /// What is the matter; none with one that has nothing to tell.
 fn examine(
-    subject: Subject<'_>,
+    subject: ContainerSubject<'_>,
     evidence: &PodEvidence,
-    events: &[Seen],
+    events: &[SeenEvent],
     now: Tick,
-) -> Option<Finding> {
+) -> Option<ContainerFinding> {
     let end = subject.told_end().map(|end| of_end(subject, end, evidence, events, now));
     let now_wrong = match subject.waiting().and_then(|wait| held(subject, &wait)) {
         Some(held) => Some(held),
@@ -81,7 +81,7 @@ fn examine(
         None => None,
     };
     match (now_wrong, end) {
-        (Some(finding), Some(end)) => Some(Finding { last_end: end.last_end, ..finding }),
+        (Some(finding), Some(end)) => Some(ContainerFinding { last_end: end.last_end, ..finding }),
         (Some(finding), None) => Some(finding),
         (None, end) => end,
     }
@@ -89,12 +89,12 @@ fn examine(
 
 /// What its last end says.
 fn of_end(
-    subject: Subject<'_>,
+    subject: ContainerSubject<'_>,
     terminated: &ContainerStateTerminated,
     evidence: &PodEvidence,
-    events: &[Seen],
+    events: &[SeenEvent],
     now: Tick,
-) -> Finding {
+) -> ContainerFinding {
     let end = ContainerEnd::parse(terminated);
     let ended_by_node = end.ended_by_node.or_else(|| killed_in_status(subject));
     let ended_by_node = ended_by_node.or_else(|| killed_in_events(subject, &end, events));
@@ -140,7 +140,7 @@ fn of_end(
     };
     let was_meant = account.cause.family() == CauseFamily::EndedOnPurpose;
     let is_past = was_meant || subject.is_done() || has_got_over(subject, &evidence.pod, now);
-    Finding { last_end: Some(account.what.clone()), account, advice: told.advice, is_past }
+    ContainerFinding { last_end: Some(account.what.clone()), account, advice: told.advice, is_past }
 }
 
 /// Who or what ended a container, in words, and what would help.
@@ -151,10 +151,10 @@ struct EndAccount {
 }
 
 fn why_it_ended(
-    subject: Subject<'_>,
+    subject: ContainerSubject<'_>,
     end: &ContainerEnd<'_>,
     evidence: &PodEvidence,
-    events: &[Seen],
+    events: &[SeenEvent],
 ) -> EndAccount {
     if let Some(restart) = restarts::that_ended(subject.name, end, evidence, events) {
         let what = format!("was ended by {restart}");
@@ -178,7 +178,7 @@ fn why_it_ended(
 }
 
 /// How often in a row the probe that it was ended for must fail.
-fn failure_threshold(subject: Subject<'_>, end: &ContainerEnd<'_>) -> i32 {
+fn failure_threshold(subject: ContainerSubject<'_>, end: &ContainerEnd<'_>) -> i32 {
     let probe = match end.ended_by_node {
         Some(EndedByNode::LivenessProbe { .. }) => subject.spec.liveness_probe.as_ref(),
         Some(EndedByNode::StartupProbe { .. }) => subject.spec.startup_probe.as_ref(),
@@ -189,7 +189,7 @@ fn failure_threshold(subject: Subject<'_>, end: &ContainerEnd<'_>) -> i32 {
 
 /// It runs again and is ready, or was so since; or it has run so long that what ended it before
 /// says nothing of how it does now.
-fn has_got_over(subject: Subject<'_>, pod: &Pod, now: Tick) -> bool {
+fn has_got_over(subject: ContainerSubject<'_>, pod: &Pod, now: Tick) -> bool {
     let Some(running) = subject.status.state.as_ref().and_then(|state| state.running.as_ref())
     else {
         return false;
@@ -222,11 +222,11 @@ fn memory_line(oom: &OomKill) -> String {
 }
 
 /// It is kept from starting by something other than its own ends.
-fn held(subject: Subject<'_>, wait: &ContainerWait<'_>) -> Option<Finding> {
+fn held(subject: ContainerSubject<'_>, wait: &ContainerWait<'_>) -> Option<ContainerFinding> {
     let diagnosis = of_wait(wait, subject.spec.image.as_deref().unwrap_or_default())?;
     let message = line(wait.message);
     let advice = Some(diagnosis.advice());
-    Some(Finding {
+    Some(ContainerFinding {
         account: ContainerAccount {
             name: subject.name.to_owned(),
             cause: diagnosis.cause,
@@ -247,12 +247,12 @@ fn held(subject: Subject<'_>, wait: &ContainerWait<'_>) -> Option<Finding> {
 }
 
 /// It runs and is not ready because its probe says so.
-fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
+fn unready(subject: ContainerSubject<'_>, events: &[SeenEvent]) -> Option<ContainerFinding> {
     if !subject.is_running() || subject.status.ready {
         return None;
     }
     let output = probe_output(subject, "Readiness", events)?;
-    Some(Finding {
+    Some(ContainerFinding {
         account: ContainerAccount {
             name: subject.name.to_owned(),
             cause: Cause::ReadinessFailed,
@@ -276,16 +276,16 @@ fn unready(subject: Subject<'_>, events: &[Seen]) -> Option<Finding> {
 }
 
 /// The kubelet says of one that waits that its postStart hook failed, and killed it for that.
-fn killed_in_status(subject: Subject<'_>) -> Option<EndedByNode<'static>> {
+fn killed_in_status(subject: ContainerSubject<'_>) -> Option<EndedByNode<'static>> {
     let is_for_hook = subject.waiting()?.reason == WaitingReason::PostStartHookError;
     is_for_hook.then_some(EndedByNode::PostStartHook)
 }
 
 /// On a cluster of kubelets an event near its end tells of the probe or hook that had it killed.
 fn killed_in_events(
-    subject: Subject<'_>,
+    subject: ContainerSubject<'_>,
     end: &ContainerEnd<'_>,
-    events: &[Seen],
+    events: &[SeenEvent],
 ) -> Option<EndedByNode<'static>> {
     let ended = end.finished_at?;
     // an event's time may be rounded up past an end that is rounded down
@@ -305,7 +305,11 @@ fn killed_in_events(
 }
 
 /// What this probe said last.
-fn probe_output(subject: Subject<'_>, probe: &str, events: &[Seen]) -> Option<String> {
+fn probe_output(
+    subject: ContainerSubject<'_>,
+    probe: &str,
+    events: &[SeenEvent],
+) -> Option<String> {
     let begin = format!("{probe} probe ");
     let mut about = events.iter().rev().filter(|seen| seen.is_of(subject.name));
     about

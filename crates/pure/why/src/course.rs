@@ -7,18 +7,18 @@ use rekindle_types::pods::condition;
 use rekindle_types::reasons::event;
 
 use crate::account::{Entry, Source};
-use crate::climb::{self, Told};
-use crate::container::{Finding, findings};
-use crate::events::{self, Seen};
+use crate::climb::{self, RestartNaming};
+use crate::container::{ContainerFinding, findings};
+use crate::events::{self, SeenEvent};
 use crate::evidence::PodEvidence;
 use crate::history::{History, When};
-use crate::subject::{Subject, subjects};
+use crate::subject::{ContainerSubject, subjects};
 
 /// The course of one pod.
 pub(crate) fn of_pod(
     evidence: &PodEvidence,
-    findings: &[(Subject<'_>, Finding)],
-    seen: &[Seen],
+    findings: &[(ContainerSubject<'_>, ContainerFinding)],
+    seen: &[SeenEvent],
     now: Tick,
 ) -> Vec<Entry> {
     let pod = &evidence.pod;
@@ -30,7 +30,7 @@ pub(crate) fn of_pod(
     }
     tell_ends(pod, findings, now, &mut history);
     history.add_events(seen.iter().filter(|seen| !is_the_end_itself(seen, findings)));
-    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, Told::ByName, &mut history);
+    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, RestartNaming::ByName, &mut history);
     history.finish()
 }
 
@@ -41,10 +41,15 @@ pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut His
     let findings = findings(&subjects(&evidence.pod), evidence, &seen, now);
     tell_ends(&evidence.pod, &findings, now, history);
     history.add_events(seen.iter().filter(|seen| !is_the_end_itself(seen, &findings)));
-    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, Told::Together, history);
+    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, RestartNaming::Together, history);
 }
 
-fn tell_ends(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick, history: &mut History) {
+fn tell_ends(
+    pod: &Pod,
+    findings: &[(ContainerSubject<'_>, ContainerFinding)],
+    now: Tick,
+    history: &mut History,
+) {
     for (subject, finding) in findings.iter().filter(|(subject, _)| subject.told_end().is_some()) {
         let when = ends(*subject, pod, now);
         let text = match (&finding.last_end, when.count) {
@@ -58,9 +63,12 @@ fn tell_ends(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick, history:
 }
 
 /// It announces the kill that the container's end tells of already, with its reason and its count.
-fn is_the_end_itself(seen: &Seen, findings: &[(Subject<'_>, Finding)]) -> bool {
+fn is_the_end_itself(
+    seen: &SeenEvent,
+    findings: &[(ContainerSubject<'_>, ContainerFinding)],
+) -> bool {
     let is_killed_by_probe =
-        |finding: &Finding| finding.account.cause.family() == CauseFamily::KilledByNode;
+        |finding: &ContainerFinding| finding.account.cause.family() == CauseFamily::KilledByNode;
     seen.reason == event::KILLING
         && findings
             .iter()
@@ -81,7 +89,7 @@ pub(crate) fn ends_of(evidence: &PodEvidence, now: Tick) -> When {
 }
 
 /// The ends of a container: the last is known, the first was after the pod's start.
-pub(crate) fn ends(subject: Subject<'_>, pod: &Pod, now: Tick) -> When {
+pub(crate) fn ends(subject: ContainerSubject<'_>, pod: &Pod, now: Tick) -> When {
     let end = subject.told_end();
     let last = end.and_then(|end| end.finished_at.as_ref()).map_or(now, Tick::from);
     let count = subject.ends();

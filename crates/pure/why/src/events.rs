@@ -9,7 +9,7 @@ use crate::words::line;
 
 /// One event, repeats counted by its recorder.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenEvent {
     pub(crate) first: Tick,
     pub(crate) last: Tick,
     pub(crate) count: u32,
@@ -20,14 +20,14 @@ pub(crate) struct Seen {
 }
 
 /// The events in order of when they were seen last.
-pub(crate) fn read(events: &[Event]) -> Vec<Seen> {
-    let mut seen: Vec<Seen> = events.iter().filter_map(read_one).collect();
+pub(crate) fn read(events: &[Event]) -> Vec<SeenEvent> {
+    let mut seen: Vec<SeenEvent> = events.iter().filter_map(read_one).collect();
     seen.sort_by(|a, b| (a.last, &a.reason, &a.message).cmp(&(b.last, &b.reason, &b.message)));
     seen
 }
 
 /// None for one without any time, which no server stores.
-fn read_one(event: &Event) -> Option<Seen> {
+fn read_one(event: &Event) -> Option<SeenEvent> {
     let series = event.series.as_ref();
     let first = event
         .first_timestamp
@@ -40,7 +40,7 @@ fn read_one(event: &Event) -> Option<Seen> {
         .or_else(|| event.last_timestamp.as_ref().map(Tick::from))
         .unwrap_or(first);
     let count = series.and_then(|series| series.count).or(event.count).unwrap_or(1);
-    Some(Seen {
+    Some(SeenEvent {
         first,
         last,
         count: u32::try_from(count).unwrap_or(1).max(1),
@@ -56,7 +56,7 @@ fn container_of(field_path: &str) -> Option<String> {
     Some(rest.strip_suffix('}')?.to_owned())
 }
 
-impl Seen {
+impl SeenEvent {
     /// What it tells, by its reason.
     pub(crate) fn reading(&self) -> EventReading {
         EventReading::parse(&self.reason)
@@ -68,35 +68,35 @@ impl Seen {
 }
 
 /// The steps of every start, and what a ledger tells better.
-pub(crate) fn is_a_step_of_every_start(seen: &Seen) -> bool {
+pub(crate) fn is_a_step_of_every_start(seen: &SeenEvent) -> bool {
     matches!(seen.reading(), EventReading::StepOfStart | EventReading::LadderDecision)
 }
 
 /// It says that the pod was ended.
-pub(crate) fn tells_of_an_end(seen: &Seen) -> bool {
+pub(crate) fn tells_of_an_end(seen: &SeenEvent) -> bool {
     is_plain_stop(seen) || tells_who_ended_it(seen)
 }
 
 /// A container is told to stop, and nothing else is said of it.
-fn is_plain_stop(seen: &Seen) -> bool {
+fn is_plain_stop(seen: &SeenEvent) -> bool {
     seen.reading() == EventReading::Stop && seen.message.starts_with("Stopping container")
 }
 
 /// It says that the pod was ended, and by whom. That its containers are stopped is told after it.
-pub(crate) fn tells_who_ended_it(seen: &Seen) -> bool {
+pub(crate) fn tells_who_ended_it(seen: &SeenEvent) -> bool {
     seen.reading() == EventReading::EndOfPod
 }
 
 /// The same of a pod whose status is gone: that tells no more what keeps its containers from
 /// running.
-pub(crate) fn is_routine_of_the_lost(seen: &Seen) -> bool {
+pub(crate) fn is_routine_of_the_lost(seen: &SeenEvent) -> bool {
     let is_of_status = matches!(seen.reason.as_str(), event::BACK_OFF | event::FAILED);
     is_routine(seen) && !is_of_status
 }
 
 /// What goes without saying, or is told from a better source: the steps of every start, and what
 /// statuses, ledger and PodRestarts hold.
-pub(crate) fn is_routine(seen: &Seen) -> bool {
+pub(crate) fn is_routine(seen: &SeenEvent) -> bool {
     match seen.reading() {
         EventReading::StepOfStart
         | EventReading::LadderDecision

@@ -8,7 +8,7 @@ use rekindle_types::v1alpha1::{
 };
 
 use crate::account::{Account, Example, PodGroup, State};
-use crate::climb::{self, Told};
+use crate::climb::{self, RestartNaming};
 use crate::events;
 use crate::evidence::GoneEvidence;
 use crate::history::History;
@@ -21,7 +21,7 @@ pub fn of_gone(evidence: &GoneEvidence) -> Account {
     let summary = summary(evidence, &seen, successor.as_deref());
     let mut history = History::default();
     history.add_events_of_the_gone(&seen);
-    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, Told::ByName, &mut history);
+    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, RestartNaming::ByName, &mut history);
     let mut advice = Vec::new();
     if let Some(pod) = successor {
         advice.push(format!(
@@ -46,7 +46,7 @@ pub fn of_gone(evidence: &GoneEvidence) -> Account {
     }
 }
 
-fn summary(evidence: &GoneEvidence, seen: &[events::Seen], successor: Option<&str>) -> String {
+fn summary(evidence: &GoneEvidence, seen: &[events::SeenEvent], successor: Option<&str>) -> String {
     let why = why(evidence, seen).map_or_else(String::new, |why| format!(": {why}"));
     let successor =
         successor.map_or_else(String::new, |pod| format!("; pod {pod} goes on in its place"));
@@ -99,7 +99,7 @@ fn nameless(text: &str, evidence: &GoneEvidence, successor: Option<&str>) -> Str
 /// The course of a pod that is gone among those of its workload.
 pub(crate) fn tell_together(evidence: &GoneEvidence, history: &mut History) {
     history.add_events_of_the_lost(&events::read(&evidence.events));
-    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, Told::Together, history);
+    climb::tell(evidence.ledger.as_ref(), &evidence.restarts, RestartNaming::Together, history);
 }
 
 /// The pod that took its place: the restart that replaced it names it, or the ledger that goes on.
@@ -120,7 +120,7 @@ fn replacement(evidence: &GoneEvidence) -> Option<(&PodRestart, &PodReplacement)
 
 /// What ended it: the restart that replaced it, else the last event that says who did, else the
 /// last that says that somebody did.
-fn why(evidence: &GoneEvidence, seen: &[events::Seen]) -> Option<String> {
+fn why(evidence: &GoneEvidence, seen: &[events::SeenEvent]) -> Option<String> {
     if let Some((restart, _)) = replacement(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         let rung = restart.spec.rung().name();
@@ -129,7 +129,7 @@ fn why(evidence: &GoneEvidence, seen: &[events::Seen]) -> Option<String> {
     if let Some(back) = evidence.restarts.iter().find_map(taken_back) {
         return Some(back);
     }
-    let last = |tells: fn(&events::Seen) -> bool| seen.iter().rev().find(|seen| tells(seen));
+    let last = |tells: fn(&events::SeenEvent) -> bool| seen.iter().rev().find(|seen| tells(seen));
     let end = last(events::tells_who_ended_it).or_else(|| last(events::tells_of_an_end))?;
     let at = show_time(&end.last.to_time());
     Some(format!("{} at {at}: {}", end.reason, end.message))

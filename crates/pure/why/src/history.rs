@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::account::{Entry, Source};
-use crate::events::{self, Seen};
+use crate::events::{self, SeenEvent};
 use crate::words::{line, shape};
 
 /// The entries that are kept: those that happened last.
@@ -18,11 +18,11 @@ const MANY: u32 = 10;
 /// Entries in the making.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    entries: BTreeMap<(Source, String), Folded>,
+    entries: BTreeMap<(Source, String), FoldedEntry>,
 }
 
 #[derive(Debug)]
-struct Folded {
+struct FoldedEntry {
     first: Tick,
     last: Tick,
     count: u32,
@@ -52,11 +52,8 @@ impl History {
     /// is told.
     pub(crate) fn add_alike(&mut self, source: Source, when: When, what: &str, alike: &str) {
         let what = line(what);
-        let folded = self.entries.entry((source, shape(&line(alike)))).or_insert_with(|| Folded {
-            first: when.first,
-            last: when.first,
-            count: 0,
-            what: what.clone(),
+        let folded = self.entries.entry((source, shape(&line(alike)))).or_insert_with(|| {
+            FoldedEntry { first: when.first, last: when.first, count: 0, what: what.clone() }
         });
         folded.count = folded.count.saturating_add(when.count);
         folded.first = folded.first.min(when.first);
@@ -67,28 +64,28 @@ impl History {
     }
 
     /// The events that tell more than the course of every start.
-    pub(crate) fn add_events<'a>(&mut self, seen: impl IntoIterator<Item = &'a Seen>) {
+    pub(crate) fn add_events<'a>(&mut self, seen: impl IntoIterator<Item = &'a SeenEvent>) {
         self.add_all(seen.into_iter().filter(|event| !events::is_routine(event)));
     }
 
     /// The same of a pod whose status is gone: also what that would have told.
-    pub(crate) fn add_events_of_the_gone(&mut self, seen: &[Seen]) {
+    pub(crate) fn add_events_of_the_gone(&mut self, seen: &[SeenEvent]) {
         self.add_all(seen.iter().filter(|event| !events::is_a_step_of_every_start(event)));
     }
 
     /// The same among others of its workload: what goes without saying does so, and which pod it
     /// was is told elsewhere.
-    pub(crate) fn add_events_of_the_lost(&mut self, seen: &[Seen]) {
+    pub(crate) fn add_events_of_the_lost(&mut self, seen: &[SeenEvent]) {
         for event in seen.iter().filter(|event| !events::is_routine_of_the_lost(event)) {
             let what = match event.message.split_once(" in pod ") {
-                Some((what, _)) => Seen { message: what.to_owned(), ..event.clone() },
+                Some((what, _)) => SeenEvent { message: what.to_owned(), ..event.clone() },
                 None => event.clone(),
             };
             self.add_all([&what].into_iter());
         }
     }
 
-    fn add_all<'a>(&mut self, seen: impl Iterator<Item = &'a Seen>) {
+    fn add_all<'a>(&mut self, seen: impl Iterator<Item = &'a SeenEvent>) {
         for event in seen {
             let when = When { first: event.first, last: event.last, count: event.count };
             let what = match &event.container {
@@ -103,7 +100,7 @@ impl History {
 
     /// Oldest first.
     pub(crate) fn finish(self) -> Vec<Entry> {
-        let mut entries: Vec<(Source, Folded)> =
+        let mut entries: Vec<(Source, FoldedEntry)> =
             self.entries.into_iter().map(|((source, _), entry)| (source, entry)).collect();
         if entries.len() > ENTRIES_MAX {
             // what began first and goes on is what it is all about
@@ -125,7 +122,7 @@ impl History {
     }
 }
 
-impl Folded {
+impl FoldedEntry {
     fn period(&self, source: Source) -> Option<TickDuration> {
         let when = When { first: self.first, last: self.last, count: self.count };
         match source {

@@ -4,8 +4,8 @@
 use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 
-use crate::events::Seen;
-use crate::subject::Subject;
+use crate::events::SeenEvent;
+use crate::subject::ContainerSubject;
 use crate::words::{show_time, times};
 
 /// What is told of a pod that is well, and what would help.
@@ -16,13 +16,16 @@ pub(crate) struct OomKilling {
 }
 
 /// The last one of a run that still goes on.
-pub(crate) fn of_running(subjects: &[Subject<'_>], seen: &[Seen]) -> Option<OomKilling> {
+pub(crate) fn of_running(
+    subjects: &[ContainerSubject<'_>],
+    seen: &[SeenEvent],
+) -> Option<OomKilling> {
     let runs_since = |name: &str| {
         let subject = subjects.iter().find(|subject| subject.name == name)?;
         let running = subject.status.state.as_ref()?.running.as_ref()?;
         running.started_at.as_ref().map(Tick::from)
     };
-    let is_of_run = |seen: &&Seen| {
+    let is_of_run = |seen: &&SeenEvent| {
         let since = seen.container.as_deref().and_then(runs_since);
         seen.reason == event::OOM_KILLING && since.is_some_and(|since| seen.last >= since)
     };

@@ -9,16 +9,16 @@ use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 use crate::account::{Account, State};
 use crate::climb;
 use crate::condition::GATED;
-use crate::container::{Finding, findings};
+use crate::container::{ContainerFinding, findings};
 use crate::course::{self, ends};
-use crate::events::{self, Seen};
+use crate::events::{self, SeenEvent};
 use crate::evidence::PodEvidence;
 use crate::history::average;
 use crate::node_size;
 use crate::oom_events;
 use crate::placement;
 use crate::stranded_volumes;
-use crate::subject::{Subject, subjects};
+use crate::subject::{ContainerSubject, subjects};
 use crate::words::{line, show_span, times};
 
 /// Why the pod is as it is.
@@ -64,7 +64,7 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
     }
 }
 
-struct Verdict {
+struct PodVerdict {
     state: State,
     summary: String,
     advice: Vec<String>,
@@ -72,7 +72,7 @@ struct Verdict {
     is_of_all_nodes: bool,
 }
 
-impl Verdict {
+impl PodVerdict {
     fn new(state: State, summary: impl Into<String>) -> Self {
         Self { state, summary: summary.into(), advice: Vec::new(), is_of_all_nodes: false }
     }
@@ -85,21 +85,22 @@ impl Verdict {
 
 fn judge(
     evidence: &PodEvidence,
-    findings: &[(Subject<'_>, Finding)],
-    seen: &[Seen],
+    findings: &[(ContainerSubject<'_>, ContainerFinding)],
+    seen: &[SeenEvent],
     now: Tick,
-) -> Verdict {
+) -> PodVerdict {
     let pod = &evidence.pod;
     if let Some(deleted) = &pod.metadata.deletion_timestamp {
         let due = Tick::from(deleted);
         let finalizers = pod.metadata.finalizers.as_deref().unwrap_or_default();
         return match (finalizers, due < now) {
-            ([], false) => Verdict::new(State::Terminating, "it is being deleted"),
-            ([], true) => {
-                Verdict::new(State::Terminating, "it is being deleted and its grace period is over")
-                    .advise("look whether its node answers; nothing else can end its containers")
-            }
-            (names, _) => Verdict::new(
+            ([], false) => PodVerdict::new(State::Terminating, "it is being deleted"),
+            ([], true) => PodVerdict::new(
+                State::Terminating,
+                "it is being deleted and its grace period is over",
+            )
+            .advise("look whether its node answers; nothing else can end its containers"),
+            (names, _) => PodVerdict::new(
                 State::Terminating,
                 format!("it is being deleted and waits for its finalizers: {}", names.join(", ")),
             )
@@ -109,7 +110,7 @@ fn judge(
     match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
         Some("Succeeded") => {
             let done = "all its containers ran to their end";
-            return Verdict::new(
+            return PodVerdict::new(
                 State::Completed,
                 match findings.first() {
                     Some((subject, finding)) => {
@@ -133,13 +134,17 @@ fn judge(
     }
 }
 
-fn failed(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick) -> Verdict {
+fn failed(
+    pod: &Pod,
+    findings: &[(ContainerSubject<'_>, ContainerFinding)],
+    now: Tick,
+) -> PodVerdict {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
     let message = line(status.and_then(|s| s.message.as_deref()).unwrap_or_default());
     if !reason.is_empty() {
         let summary = format!("it ended as Failed ({reason}): {message}");
-        let verdict = Verdict::new(State::Failed, summary);
+        let verdict = PodVerdict::new(State::Failed, summary);
         return match PodReason::parse(reason).remedy(&message) {
             Some(remedy) => verdict.advise(remedy),
             None => verdict,
@@ -148,13 +153,13 @@ fn failed(pod: &Pod, findings: &[(Subject<'_>, Finding)], now: Tick) -> Verdict 
     match findings.first() {
         Some((subject, finding)) => {
             let sentence = ends_sentence(*subject, finding, pod, now);
-            Verdict::new(State::Failed, format!("it ended as Failed: {sentence}"))
+            PodVerdict::new(State::Failed, format!("it ended as Failed: {sentence}"))
         }
-        None => Verdict::new(State::Failed, "it ended as Failed"),
+        None => PodVerdict::new(State::Failed, "it ended as Failed"),
     }
 }
 
-fn unscheduled(evidence: &PodEvidence) -> Option<Verdict> {
+fn unscheduled(evidence: &PodEvidence) -> Option<PodVerdict> {
     let condition = condition(&evidence.pod, "PodScheduled")?;
     if condition.status != "False" {
         return None;
@@ -178,11 +183,11 @@ fn unscheduled(evidence: &PodEvidence) -> Option<Verdict> {
     } else {
         "mend what the message names; the scheduler tries again whenever something changes"
     };
-    Some(Verdict::new(State::Blocked, format!("no node takes it: {message}")).advise(advice))
+    Some(PodVerdict::new(State::Blocked, format!("no node takes it: {message}")).advise(advice))
 }
 
 /// It asks for what none of the nodes that are there can ever give it.
-fn never_scheduled(evidence: &PodEvidence, message: &str) -> Option<Verdict> {
+fn never_scheduled(evidence: &PodEvidence, message: &str) -> Option<PodVerdict> {
     let oversizes = node_size::oversizes(evidence);
     let stranded = stranded_volumes::stranded(evidence);
     let sentences = oversizes.iter().map(|one| one.sentence());
@@ -194,15 +199,15 @@ fn never_scheduled(evidence: &PodEvidence, message: &str) -> Option<Verdict> {
     let summary = format!("no node takes it: {message}; {}", sentences.join("; "));
     let advice = oversizes.iter().map(|one| one.advice());
     let advice = advice.chain(stranded.iter().map(|one| one.advice())).collect();
-    Some(Verdict { state: State::Blocked, summary, advice, is_of_all_nodes: true })
+    Some(PodVerdict { state: State::Blocked, summary, advice, is_of_all_nodes: true })
 }
 
 fn of_finding(
     evidence: &PodEvidence,
-    subject: Subject<'_>,
-    finding: &Finding,
+    subject: ContainerSubject<'_>,
+    finding: &ContainerFinding,
     now: Tick,
-) -> Verdict {
+) -> PodVerdict {
     let sentence = ends_sentence(subject, finding, &evidence.pod, now);
     let state = match finding.account.cause.family() {
         CauseFamily::KeptFromStarting => State::Blocked,
@@ -213,11 +218,12 @@ fn of_finding(
         CauseFamily::EndedOnPurpose | CauseFamily::Waiting => State::Starting,
     };
     let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
-    let verdict = Verdict::new(state, sentence);
+    let verdict = PodVerdict::new(state, sentence);
     match ledger.map(|status| (status.phase, status.held_rung)) {
-        Some((Some(LedgerPhase::Exhausted), _)) => {
-            Verdict { summary: format!("{}; its ladder is exhausted", verdict.summary), ..verdict }
-        }
+        Some((Some(LedgerPhase::Exhausted), _)) => PodVerdict {
+            summary: format!("{}; its ladder is exhausted", verdict.summary),
+            ..verdict
+        },
         Some((_, Some(rung))) => {
             let on_trial = ledger.and_then(|status| status.held_by) == Some(HoldReason::Trial);
             let what = if on_trial {
@@ -226,7 +232,7 @@ fn of_finding(
                 "held by a budget"
             };
             let summary = format!("{}; rung {rung} is due and {what}", verdict.summary);
-            Verdict { summary, ..verdict }
+            PodVerdict { summary, ..verdict }
         }
         Some(_) | None => verdict,
     }
@@ -235,10 +241,10 @@ fn of_finding(
 /// Nothing is known to be wrong with a container.
 fn not_broken(
     evidence: &PodEvidence,
-    past: Option<&(Subject<'_>, Finding)>,
-    seen: &[Seen],
+    past: Option<&(ContainerSubject<'_>, ContainerFinding)>,
+    seen: &[SeenEvent],
     now: Tick,
-) -> Verdict {
+) -> PodVerdict {
     let pod = &evidence.pod;
     if is_ready(pod) {
         let before = match past {
@@ -246,16 +252,16 @@ fn not_broken(
             None => climb::counted(evidence),
         };
         let verdict = match before {
-            None => Verdict::new(State::Healthy, "it runs and is ready; nothing has ended"),
+            None => PodVerdict::new(State::Healthy, "it runs and is ready; nothing has ended"),
             Some(before) => {
-                Verdict::new(State::Healthy, format!("it runs and is ready now; {before}"))
+                PodVerdict::new(State::Healthy, format!("it runs and is ready now; {before}"))
             }
         };
         return match oom_events::of_running(&subjects(pod), seen) {
             None => verdict,
             Some(killing) => {
                 let summary = format!("{}; {}", verdict.summary, killing.sentence);
-                Verdict { summary, ..verdict }.advise(&killing.advice)
+                PodVerdict { summary, ..verdict }.advise(&killing.advice)
             }
         };
     }
@@ -280,10 +286,10 @@ fn not_broken(
             let count = times(seen.count);
             let summary = format!("it cannot begin: {}, {count}: {}", seen.reason, seen.message);
             let advice = format!("{}; {}", obstacle.remedy(), obstacle.outlook());
-            Verdict::new(State::Blocked, summary).advise(&advice)
+            PodVerdict::new(State::Blocked, summary).advise(&advice)
         }
         None if started => unready(pod),
-        None => Verdict::new(State::Starting, "it is starting; nothing has failed so far"),
+        None => PodVerdict::new(State::Starting, "it is starting; nothing has failed so far"),
     }
 }
 
@@ -292,20 +298,22 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 /// Its containers have begun, and it is not ready.
-fn unready(pod: &Pod) -> Verdict {
+fn unready(pod: &Pod) -> PodVerdict {
     let message = condition(pod, "Ready").and_then(|ready| ready.message.as_deref());
     let message = message.map(line).filter(|message| !message.is_empty());
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     match (message, node.filter(|_| all_are_ready(pod))) {
-        (Some(message), _) => Verdict::new(State::NotReady, format!("it is not ready: {message}")),
+        (Some(message), _) => {
+            PodVerdict::new(State::NotReady, format!("it is not ready: {message}"))
+        }
         // no kubelet says so without a word: it is whoever waits to hear of its node
         (None, Some(node)) => {
             let summary = format!("it is not ready: its node {node:?} is not heard of");
             let advice = format!("rekindle why node/{node} tells how its node does");
-            Verdict::new(State::NotReady, summary).advise(&advice)
+            PodVerdict::new(State::NotReady, summary).advise(&advice)
         }
         (None, None) => {
-            Verdict::new(State::NotReady, "it is not ready: its containers are on their way")
+            PodVerdict::new(State::NotReady, "it is not ready: its containers are on their way")
         }
     }
 }
@@ -321,7 +329,12 @@ fn all_are_ready(pod: &Pod) -> bool {
 }
 
 /// `container "app" exited with 1; it ended 5,941 times in 20d15h, every 5m`.
-fn ends_sentence(subject: Subject<'_>, finding: &Finding, pod: &Pod, now: Tick) -> String {
+fn ends_sentence(
+    subject: ContainerSubject<'_>,
+    finding: &ContainerFinding,
+    pod: &Pod,
+    now: Tick,
+) -> String {
     let account = &finding.account;
     let sentence = format!("container {:?} {}", account.name, account.what);
     match account.cause.family() {

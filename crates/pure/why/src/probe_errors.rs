@@ -9,9 +9,9 @@ use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::account::ContainerAccount;
-use crate::container::Finding;
-use crate::events::Seen;
-use crate::subject::Subject;
+use crate::container::ContainerFinding;
+use crate::events::SeenEvent;
+use crate::subject::ContainerSubject;
 use crate::words::{show_span, times};
 
 /// What such an event says after the probe's name, in the kubelet's words.
@@ -23,7 +23,11 @@ const TIMES_MIN: u32 = 3;
 const HEARD_WITHIN: TickDuration = TickDuration::from_secs(6 * 60);
 
 /// A probe of it that cannot be run.
-pub(crate) fn of_container(subject: Subject<'_>, events: &[Seen], now: Tick) -> Option<Finding> {
+pub(crate) fn of_container(
+    subject: ContainerSubject<'_>,
+    events: &[SeenEvent],
+    now: Tick,
+) -> Option<ContainerFinding> {
     let running = subject.status.state.as_ref()?.running.as_ref()?;
     let started = running.started_at.as_ref().map_or(Tick::ZERO, Tick::from);
     let seen = events.iter().rev().find(|seen| {
@@ -32,7 +36,7 @@ pub(crate) fn of_container(subject: Subject<'_>, events: &[Seen], now: Tick) -> 
     })?;
     let probe = probe_of(seen)?;
     let span = show_span(seen.last.since(seen.first));
-    Some(Finding {
+    Some(ContainerFinding {
         account: ContainerAccount {
             name: subject.name.to_owned(),
             cause: Cause::ProbeErrored,
@@ -56,7 +60,7 @@ pub(crate) fn of_container(subject: Subject<'_>, events: &[Seen], now: Tick) -> 
 }
 
 /// `liveness`, `readiness` or `startup`, when the event says that it could not be run.
-fn probe_of(seen: &Seen) -> Option<String> {
+fn probe_of(seen: &SeenEvent) -> Option<String> {
     if seen.reason != event::UNHEALTHY {
         return None;
     }

@@ -4,7 +4,7 @@ use rekindle_diagnosis::ContainerEnd;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::events::Seen;
+use crate::events::SeenEvent;
 use crate::evidence::PodEvidence;
 
 /// A status and an event of the same moment may differ by this: one is rounded down.
@@ -16,7 +16,7 @@ pub(crate) fn that_ended(
     container: &str,
     end: &ContainerEnd<'_>,
     evidence: &PodEvidence,
-    seen: &[Seen],
+    seen: &[SeenEvent],
 ) -> Option<String> {
     let (started, finished) = (end.started_at?, end.finished_at?);
     // within that second nobody can tell which was first; but what a signal ended, a restart that

@@ -5,7 +5,7 @@ use rekindle_diagnosis::{ContainerEnd, ContainerWait, RestartTerms, StartedBy};
 
 /// A container with what its pod says of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct ContainerSubject<'a> {
     pub(crate) name: &'a str,
     pub(crate) spec: &'a Container,
     pub(crate) status: &'a ContainerStatus,
@@ -22,7 +22,7 @@ enum SpecList {
 }
 
 /// The containers of a pod that have a status, init containers first.
-pub(crate) fn subjects(pod: &Pod) -> Vec<Subject<'_>> {
+pub(crate) fn subjects(pod: &Pod) -> Vec<ContainerSubject<'_>> {
     let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
     let of_pod = spec.restart_policy.as_deref();
     let init = spec
@@ -36,12 +36,12 @@ pub(crate) fn subjects(pod: &Pod) -> Vec<Subject<'_>> {
     init.chain(regular)
         .filter_map(|(spec, list)| {
             let status = statuses.iter().find(|status| status.name == spec.name)?;
-            Some(Subject { name: &spec.name, spec, status, of_pod, list })
+            Some(ContainerSubject { name: &spec.name, spec, status, of_pod, list })
         })
         .collect()
 }
 
-impl<'a> Subject<'a> {
+impl<'a> ContainerSubject<'a> {
     pub(crate) fn waiting(&self) -> Option<ContainerWait<'a>> {
         self.status.state.as_ref()?.waiting.as_ref().map(ContainerWait::parse)
     }

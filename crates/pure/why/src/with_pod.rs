@@ -8,9 +8,9 @@ use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{RestartLedger, RestartLedgerStatus};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::events::Seen;
+use crate::events::SeenEvent;
 use crate::evidence::PodEvidence;
-use crate::subject::Subject;
+use crate::subject::ContainerSubject;
 use crate::words::line;
 
 /// A status and an event of the same moment may differ by this: one is rounded down.
@@ -23,10 +23,10 @@ const GRACE_SECONDS: i64 = 30;
 /// Who ended its pod, and it with that, as a sentence goes on after `was ended`; none when it had
 /// ended by itself before.
 pub(crate) fn that_ended(
-    subject: Subject<'_>,
+    subject: ContainerSubject<'_>,
     end: &ContainerEnd<'_>,
     evidence: &PodEvidence,
-    seen: &[Seen],
+    seen: &[SeenEvent],
 ) -> Option<String> {
     if end.node_stop.is_some() {
         return Some("when its node was stopped".to_owned());
@@ -57,11 +57,11 @@ pub(crate) fn that_ended(
 /// Whether it ran until its pod was ended as Failed. Of the sources the first that knows decides;
 /// where none does, a container that was to run for ever and exited with 0 was asked to.
 fn is_end_of_pod(
-    subject: Subject<'_>,
+    subject: ContainerSubject<'_>,
     end: &ContainerEnd<'_>,
     pod: &Pod,
     status: &PodStatus,
-    seen: &[Seen],
+    seen: &[SeenEvent],
 ) -> bool {
     if end.may_answer_stop() {
         return true;
@@ -76,12 +76,12 @@ fn is_end_of_pod(
 }
 
 /// What the events of stops say: each container that runs when its pod is ended has one.
-fn is_told_to_stop(container: &str, finished: Tick, pod: &Pod, seen: &[Seen]) -> Option<bool> {
+fn is_told_to_stop(container: &str, finished: Tick, pod: &Pod, seen: &[SeenEvent]) -> Option<bool> {
     let mut stops = seen.iter().filter(|seen| {
         seen.reason == event::KILLING && seen.message.starts_with("Stopping container")
     });
     let last_of_pod = stops.clone().map(|stop| stop.last).max()?;
-    let at_that_time = |stop: &Seen| stop.last + end_takes(pod) >= last_of_pod;
+    let at_that_time = |stop: &SeenEvent| stop.last + end_takes(pod) >= last_of_pod;
     Some(
         stops.any(|stop| {
             stop.is_of(container) && at_that_time(stop) && stop.last <= finished + SLACK

@@ -39,8 +39,8 @@ pub enum RowHealth {
     Failing,
 }
 
-/// What a pod's STATUS says, beside its containers' waits, while it starts or ends as it should. Any
-/// other than these and those that are well is a failure.
+/// What a pod's STATUS says, beside its containers' waits, while it starts or ends as it should.
+/// Any other than these and those that are well is a failure.
 const CHANGING: [&str; 4] = ["Pending", "Terminating", "SchedulingGated", "NotReady"];
 
 impl RowHealth {

@@ -26,6 +26,7 @@ use kube::{Api, Client};
 use rekindle_pod::Severity;
 use rekindle_runtime::Runtime;
 use rekindle_types::local_path::{self, End, volume_name};
+use rekindle_types::reasons::event;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -152,7 +153,7 @@ impl Provisioner {
         let class = match local_path::class_for(&claim, class.as_ref()) {
             Ok(class) => class,
             Err(why) => {
-                self.say(&claim, Severity::Warning, "ProvisioningFailed", why);
+                self.say(&claim, Severity::Warning, event::PROVISIONING_FAILED, why);
                 return Ok(());
             }
         };
@@ -165,7 +166,7 @@ impl Provisioner {
                 let text = format!(
                     "failed to provision volume with StorageClass {class_name:?}: {problem}"
                 );
-                self.say(&claim, Severity::Warning, "ProvisioningFailed", text);
+                self.say(&claim, Severity::Warning, event::PROVISIONING_FAILED, text);
                 return Err(problem.into());
             }
         };
@@ -174,7 +175,7 @@ impl Provisioner {
         match volumes.create(&PostParams::default(), &object).await {
             Ok(_) => {
                 let text = format!("Successfully provisioned volume {volume}");
-                self.say(&claim, Severity::Normal, "ProvisioningSucceeded", text);
+                self.say(&claim, Severity::Normal, event::PROVISIONING_SUCCEEDED, text);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()), // made before a crash

@@ -74,7 +74,7 @@ fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
         status.phase = Some("Failed".to_owned());
         status.reason = Some(reason.to_owned());
         let course = PodView::of(&given_up).course;
-        assert_eq!(course, Course::Finished(Outcome::Failed), "{reason}");
+        assert_eq!(course, PodCourse::Finished(FinalPhase::Failed), "{reason}");
     }
     let mut ending = pod(ended(Some("a")), ContainerState::default(), 0, Some("a"));
     let status = ending.status.as_mut().unwrap();
@@ -86,10 +86,10 @@ fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
         ..PodCondition::default()
     };
     status.conditions = Some(vec![ready]);
-    assert_eq!(PodView::of(&ending).course, Course::Open);
+    assert_eq!(PodView::of(&ending).course, PodCourse::Open);
     let conditions = ending.status.as_mut().unwrap().conditions.as_mut().unwrap();
     conditions[0].reason = Some("PodFailed".to_owned());
-    assert_eq!(PodView::of(&ending).course, Course::Over, "the others still run");
+    assert_eq!(PodView::of(&ending).course, PodCourse::Over, "the others still run");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{clock, done};
 use crate::Policy;
 use crate::attempts::{self, Attempts};
 use crate::explanation::{Explanation, Phrase};
-use crate::observation::Outcome;
+use crate::observation::FinalPhase;
 
 /// Everything runs again: what was not carried out has no part in it.
 pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick) -> Explanation {
@@ -42,10 +42,10 @@ pub(crate) fn cleared(policy: &Policy, since: Tick) -> Explanation {
 }
 
 /// A pod that has finished is not restarted.
-pub(crate) fn finished(outcome: Outcome) -> Explanation {
+pub(crate) fn finished(outcome: FinalPhase) -> Explanation {
     let how = match outcome {
-        Outcome::Succeeded => "succeeded",
-        Outcome::Failed => "failed",
+        FinalPhase::Succeeded => "succeeded",
+        FinalPhase::Failed => "failed",
     };
     Explanation::new(
         format!("the pod has {how}: the ladder does not restart it any more"),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::attempts::Attempts;
 use crate::explanation::{Explanation, Phrase};
-use crate::failures::{Failure, Part};
+use crate::failures::{CountedFailure, FailedPart};
 use crate::policy::Step;
 use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
 
@@ -32,7 +32,7 @@ pub(crate) struct Story<'a> {
     /// When the first of the attempts of Container was, if that is known: those that waited count
     /// from later on.
     pub(crate) first_at: Option<Tick>,
-    pub(crate) failure: &'a Failure<'a>,
+    pub(crate) failure: &'a CountedFailure<'a>,
     /// How many failures there are in all containers together.
     pub(crate) failures: u32,
     /// The node that is to be left, because most of its pods fail.
@@ -56,7 +56,7 @@ pub(crate) enum Quotes {
 
 /// What a sentence is about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct FailureSubject<'a> {
     pub(crate) container: &'a str,
     /// The pod's only container beside those that initialize it or stand by.
     pub(crate) only: Option<&'a str>,
@@ -64,11 +64,11 @@ pub(crate) struct Subject<'a> {
     pub(crate) what: &'a Phrase,
 }
 
-impl Subject<'_> {
+impl FailureSubject<'_> {
     /// `container "app" exited with 1`, in brief `exit 1`, or `app: exit 1` where it could be
     /// another's.
     fn phrase(self, said: &str) -> Phrase {
-        let Subject { container, only, what } = self;
+        let FailureSubject { container, only, what } = self;
         let name = if only == Some(container) {
             String::new()
         } else {
@@ -87,10 +87,10 @@ impl Story<'_> {
         let said = said.as_ref().filter(|_| self.quotes == Quotes::Given);
         let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
         match self.failure.part {
-            Part::Container(container) => {
-                Subject { container, only: self.only, what }.phrase(&said)
+            FailedPart::Container(container) => {
+                FailureSubject { container, only: self.only, what }.phrase(&said)
             }
-            Part::Pod => Phrase::new(format!("the pod {what}"), what.brief.clone()),
+            FailedPart::Pod => Phrase::new(format!("the pod {what}"), what.brief.clone()),
         }
     }
 
@@ -122,9 +122,9 @@ impl Story<'_> {
         let subject = self.subject();
         let above = self.tried.highest().filter(|rung| *rung > Rung::Container);
         match (above, self.failure.part) {
-            (None, Part::Container(_)) => self.so_far_container(&subject),
-            (None, Part::Pod) if self.elsewhere.is_some() => subject,
-            (None, Part::Pod) => {
+            (None, FailedPart::Container(_)) => self.so_far_container(&subject),
+            (None, FailedPart::Pod) if self.elsewhere.is_some() => subject,
+            (None, FailedPart::Pod) => {
                 Phrase::new(format!("{subject}; nothing in place would help"), subject.brief)
             }
             (Some(rung), _) => self.so_far_above(&subject, rung),
@@ -291,12 +291,12 @@ fn holds(subject: &Phrase, because: &str) -> Explanation {
 }
 
 /// What keeps a container from starting.
-pub(crate) fn cannot_start(subject: Subject<'_>, because: &str) -> Explanation {
+pub(crate) fn cannot_start(subject: FailureSubject<'_>, because: &str) -> Explanation {
     holds(&subject.phrase(""), because)
 }
 
 /// A new revision's containers cannot be started.
-pub(crate) fn stuck_rollback(subject: Subject<'_>, target: &RollbackTarget) -> Explanation {
+pub(crate) fn stuck_rollback(subject: FailureSubject<'_>, target: &RollbackTarget) -> Explanation {
     let (subject, rollback) = (subject.phrase(""), rolling_back(target));
     Explanation::new(format!("{subject}: {rollback}"), &subject.brief, &rollback.brief)
 }
