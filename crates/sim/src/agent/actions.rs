@@ -254,6 +254,9 @@ impl PodOnNode {
 
     fn persist(&mut self, now: Tick, journal: Arc<Journal>, faults: &Faults) {
         match faults.room() {
+            Room::Enough if faults.bug == Some(KnownBug::JournalClaimed) => {
+                self.driver.journal_written();
+            }
             Room::Enough => {
                 self.journal = Some(journal);
                 self.driver.journal_written();

@@ -216,6 +216,7 @@ impl World {
 
     /// Writes what a pod's node could not write before.
     pub(super) fn catch_up(&mut self, uid: &str) {
+        let answer = self.unwritten();
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.backlog.is_retried = false;
         if self.cut_off.contains_key(&pod.node) {
@@ -224,7 +225,7 @@ impl World {
         let reports = std::mem::take(&mut pod.backlog.reports);
         let is_finished = pod.backlog.finished;
         if std::mem::take(&mut pod.backlog.is_status_sent) {
-            pod.status_answered(self.now, StatusAnswer::Retry(None));
+            pod.status_answered(self.now, answer);
         }
         for report in reports {
             self.report(uid, report);
@@ -393,6 +394,14 @@ impl World {
         }
     }
 
+    /// What becomes of a status that did not reach the API.
+    fn unwritten(&self) -> StatusAnswer {
+        match self.faults.bug {
+            Some(KnownBug::StatusClaimed) => StatusAnswer::Written(None),
+            Some(_) | None => StatusAnswer::Retry(None),
+        }
+    }
+
     /// What the API answers, or what the node reads when it has no answer.
     fn patch_status(&mut self, uid: &str, write: StatusToWrite) -> StatusAnswer {
         let StatusToWrite { mut status, base } = write;
@@ -414,7 +423,7 @@ impl World {
         self.trace.add(self.now, &format!("{id}: {:?}, {restarts} restarts", status.phase));
         let fate = self.faults.write_fate();
         if fate == WriteFate::Lost {
-            return StatusAnswer::Retry(None);
+            return self.unwritten();
         }
         let patch = base.patch(uid, &status);
         let (code, _) = self.call(Method::PATCH, &path(&id, "/status"), MERGE_PATCH, &patch);
