@@ -1,4 +1,4 @@
-//! A node: the real pod cores over a fake runtime that takes its time and does what the scenario
+//! A node: the real pod drivers over a fake runtime that takes its time and does what the scenario
 //! says.
 
 mod actions;
@@ -21,12 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ActionError, ActionId, Config, ContainerKey, Event, Journal, Outcome, PodCore,
-    SandboxSeenState, Snapshot, StatusWrite,
+    ActionError, ActionId, Config, ContainerKey, Event, Journal, Outcome, SandboxSeenState,
+    Snapshot,
 };
-use rekindle_types::v1alpha1::PodRestartPhase;
+use rekindle_pod_driver::{Existence, PodDriver, RestartReport, StatusToWrite};
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::behaviour::Origin;
@@ -62,16 +62,14 @@ struct Sandbox {
     state: SandboxSeenState,
 }
 
-/// One pod on a node: its core, what the agent's disk has of it, and what the runtime has of it.
+/// One pod on a node: its driver, what the agent's disk has of it, and what the runtime has of it.
 #[derive(Debug)]
 pub(crate) struct PodOnNode {
-    pub(crate) core: PodCore,
+    pub(crate) driver: PodDriver,
     /// What its agent counts by. Everything in here is in the agent's time, but for the times that
     /// the world hands in.
     clock: Skew,
     pub(crate) pod: Arc<Pod>,
-    /// What its next status is written on.
-    pub(crate) seen: StatusWrite,
     pub(crate) node: String,
     journal: Option<Arc<Journal>>,
     config: Config,
@@ -109,8 +107,7 @@ pub(crate) struct PodOnNode {
     pub(crate) behaviours_used: Vec<usize>,
     /// Those of them that chose a container with a readiness probe.
     pub(crate) behaviours_probed: Vec<usize>,
-    leading_on: BTreeSet<ActionId>,
-    unwritten: Option<Arc<PodStatus>>,
+    /// Grace of the deletion that the driver was told last, in seconds.
     deletion_grace: Option<i64>,
     ends: Ends,
     pub(crate) address: u32,
@@ -120,8 +117,6 @@ pub(crate) struct PodOnNode {
     pub(crate) requests: BTreeMap<String, (String, String)>,
     /// The sum of `restartCount` in the newest status.
     pub(crate) restarts: u64,
-    /// Its object went without waiting for it.
-    pub(crate) has_vanished: bool,
     pub(crate) backlog: Backlog,
     /// The agent died before the core's next action.
     pub(crate) died: bool,
@@ -138,21 +133,13 @@ enum Ends {
 /// What could not be written, because the node had no network or the API refused it.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    pub(crate) status: Option<Arc<PodStatus>>,
-    pub(crate) reports: Vec<Report>,
+    /// A status was sent while the node had no network: no answer comes before it is back.
+    pub(crate) is_status_sent: bool,
+    pub(crate) reports: Vec<RestartReport>,
+    /// The pod is over, and its last status or report is not written.
     pub(crate) finished: bool,
     /// It is tried again soon, all of it at once.
     pub(crate) is_retried: bool,
-}
-
-/// How a restart request goes.
-#[derive(Clone, Debug)]
-pub(crate) struct Report {
-    /// The UID of the PodRestart.
-    pub(crate) id: String,
-    pub(crate) phase: PodRestartPhase,
-    pub(crate) message: String,
-    pub(crate) at: Tick,
 }
 
 /// What follows from an action, and when.
@@ -163,11 +150,11 @@ pub(crate) enum Effect {
     /// The container's process ends after this time.
     Ends(TickDuration, ContainerKey, ExitStatus),
     /// This status is to be written.
-    Status(Arc<PodStatus>),
+    Status(StatusToWrite),
     /// This event.
     Event(rekindle_pod::PodEvent),
     /// This is to be said of a restart request.
-    Report(Report),
+    Report(RestartReport),
     /// The pod is over; its object goes if it is being deleted.
     Finished,
 }
@@ -184,9 +171,8 @@ impl PodOnNode {
         let graces = Graces::of(&pod);
         let last_ends = LastEnds::of(&pod);
         let mut made = Self {
-            core: PodCore::new(shown, pod.clone(), config.clone()),
+            driver: PodDriver::new(shown, pod.clone(), None, config.clone()),
             clock,
-            seen: StatusWrite::on(&pod),
             pod,
             node: node.to_owned(),
             journal: None,
@@ -212,20 +198,17 @@ impl PodOnNode {
             tally: Tally::default(),
             behaviours_used: Vec::new(),
             behaviours_probed: Vec::new(),
-            leading_on: BTreeSet::new(),
-            unwritten: None,
             deletion_grace: None,
             ends: Ends::Untold,
             address,
             incarnation: 0,
             requests: BTreeMap::new(),
             restarts: 0,
-            has_vanished: false,
             backlog: Backlog::default(),
             died: false,
         };
-        made.core.handle(shown, Event::RuntimeSnapshot(Snapshot::default()));
-        made.tell_deletion(shown);
+        made.driver.handle(shown, Event::RuntimeSnapshot(Snapshot::default()));
+        made.note_deletion();
         made
     }
 
@@ -253,6 +236,11 @@ impl PodOnNode {
     /// How often its containers' processes were started.
     pub(crate) fn starts(&self) -> usize {
         self.starts.len()
+    }
+
+    /// Its object went without waiting for it.
+    pub(crate) fn has_vanished(&self) -> bool {
+        self.driver.existence() == Existence::Vanished
     }
 
     /// Whether its agent waits for an answer that never comes.
@@ -283,7 +271,7 @@ impl PodOnNode {
 
     /// When the next one comes.
     pub(crate) fn next_due(&self) -> Option<Tick> {
-        self.core.poll_timeout().map(|due| self.clock.when(due))
+        self.driver.poll_timeout().map(|due| self.clock.when(due))
     }
 
     /// What must never be: what was noted, or two starts of a container that run at the same time
@@ -296,12 +284,6 @@ impl PodOnNode {
         let double = self.running().find(|key| !running.insert(&key.name));
         double.map(|key| self.told(&format!("P1: container {} runs twice", key.name)))
     }
-}
-
-/// What the condition Ready says.
-fn ready(status: Option<&PodStatus>) -> Option<&str> {
-    let mut conditions = status?.conditions.iter().flatten();
-    conditions.find(|condition| condition.type_ == "Ready").map(|ready| ready.status.as_str())
 }
 
 /// A start of a container, for people.

@@ -35,6 +35,10 @@ pub enum KnownBug {
     /// How long a container that crashes has to wait is kept in memory only, and an agent that
     /// starts again begins with nothing.
     BackoffInMemory,
+    /// A journal is said to be written, and is not: an agent that starts again has none.
+    JournalClaimed,
+    /// A status that a node could not write is said to be written.
+    StatusClaimed,
     /// A wait is taken for a run: an agent that starts again begins a new series of waits when the
     /// last start is ten minutes ago.
     BackoffByWallTime,
@@ -90,7 +94,7 @@ pub enum KnownBug {
 
 impl KnownBug {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 40] = [
         Self::CreatedTakenForDead,
         Self::AgentRestartEndsAll,
         Self::SandboxOfNamesake,
@@ -106,6 +110,8 @@ impl KnownBug {
         Self::EvictionForced,
         Self::TolerationUnseen,
         Self::BackoffInMemory,
+        Self::JournalClaimed,
+        Self::StatusClaimed,
         Self::BackoffByWallTime,
         Self::BackoffOfNamesake,
         Self::PullBackoffOfSandbox,

@@ -132,8 +132,10 @@ impl PodDriver {
 
     /// The journal of the last [`PodEffect::Persist`] is on the disk.
     pub fn journal_written(&mut self) {
-        self.gate = JournalGate::Open;
-        self.core.go_on();
+        self.gate.written();
+        if self.gate == JournalGate::Open {
+            self.core.go_on();
+        }
     }
 
     /// It could not be written. A pod that waits has its newest journal given out again when
@@ -146,7 +148,8 @@ impl PodDriver {
                 JournalFailure::Waits
             }
             DriverMode::NodeStopping => {
-                self.journal_written();
+                self.gate = JournalGate::Open;
+                self.core.go_on();
                 JournalFailure::GoesOn
             }
         }
@@ -161,9 +164,10 @@ impl PodDriver {
     pub fn poll_effect(&mut self, now: Tick) -> Option<PodEffect> {
         if self.gate.is_retry_due(now) {
             let journal = self.core.journal_again(now);
-            return Some(self.persist(journal));
+            self.gate = JournalGate::Retrying { is_stale: false };
+            return Some(PodEffect::Persist(journal));
         }
-        if self.gate == JournalGate::Writing {
+        if self.gate.is_closed() {
             return None;
         }
         // nothing follows a core's last action but a further deletion
@@ -234,15 +238,13 @@ impl PodDriver {
         self.core.handle(now, Event::DeleteRequested { grace });
     }
 
-    fn persist(&mut self, journal: Arc<Journal>) -> PodEffect {
-        self.gate = JournalGate::Writing;
-        PodEffect::Persist(journal)
-    }
-
     /// What the loop does for an action of the core, if anything.
     fn effect_of(&mut self, id: ActionId, action: Action) -> Option<PodEffect> {
         match action {
-            Action::Persist(journal) => Some(self.persist(journal)),
+            Action::Persist(journal) => {
+                self.gate = JournalGate::Writing;
+                Some(PodEffect::Persist(journal))
+            }
             Action::WriteStatus(status) => {
                 self.untold = Some(status);
                 Some(PodEffect::Advance)

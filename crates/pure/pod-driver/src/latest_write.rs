@@ -182,15 +182,13 @@ mod tests {
     #[test]
     fn a_value_that_may_wait_gives_way_to_one_that_may_not() {
         use Urgency::{Now, Soon};
-        let cases: [(&[(u64, &str, Urgency)], &[(u64, &str)]); 4] = [
-            (&[(0, "starting", Soon), (4, "running", Now)], &[(4, "running")]),
-            (&[(0, "pulling", Soon), (20, "running", Now)], &[(10, "pulling"), (20, "running")]),
-            (&[(0, "a", Soon), (6, "b", Soon), (12, "c", Soon)], &[(10, "b"), (22, "c")]),
-            (&[(0, "a", Now), (1, "b", Now)], &[(0, "a"), (1, "b")]),
-        ];
-        for (values, expected) in cases {
-            assert_eq!(written(values), expected, "{values:?}");
-        }
+        let replaced = written(&[(0, "starting", Soon), (4, "running", Now)]);
+        assert_eq!(replaced, [(4, "running")]);
+        let later = written(&[(0, "pulling", Soon), (20, "running", Now)]);
+        assert_eq!(later, [(10, "pulling"), (20, "running")]);
+        let coming = written(&[(0, "a", Soon), (6, "b", Soon), (12, "c", Soon)]);
+        assert_eq!(coming, [(10, "b"), (22, "c")]);
+        assert_eq!(written(&[(0, "a", Now), (1, "b", Now)]), [(0, "a"), (1, "b")]);
     }
 
     #[test]

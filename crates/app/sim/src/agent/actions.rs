@@ -9,9 +9,10 @@ use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey, Event, Journal, Outcome,
     ResourceDecision, SandboxSeenState,
 };
+use rekindle_pod_driver::{PodEffect, StatusToWrite};
 use rekindle_types::{ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use super::{Effect, Life, PodOnNode, Report, SIGKILL, Sandbox};
+use super::{Effect, Life, PodOnNode, SIGKILL, Sandbox};
 use crate::behaviour::Behaviours;
 use crate::faults::{Fate, Faults, Room, error_of};
 use crate::known_bugs::KnownBug;
@@ -20,7 +21,7 @@ use crate::known_bugs::KnownBug;
 pub(super) const FAILS_AFTER: TickDuration = TickDuration::from_millis(5);
 
 impl PodOnNode {
-    /// Carries out all that the core asks for, until the agent dies of it.
+    /// Carries out all that the driver asks for, until the agent dies of it.
     pub(crate) fn act(
         &mut self,
         now: Tick,
@@ -31,45 +32,75 @@ impl PodOnNode {
         let since = now.since(since);
         let now = self.clock.shows(now);
         let mut effects = Vec::new();
-        if self.waits_for_room() {
-            let journal = self.core.journal_again(now);
-            self.persist(journal, faults);
-        }
-        while let Some((id, action)) = self.core.poll_action() {
-            if self.dies_at(&action, faults) {
+        while let Some(asked) = self.driver.poll_effect(now) {
+            if self.dies_at(&asked, faults) {
                 self.died = true;
                 return effects;
             }
-            let fate = faults.fate(&action);
-            let asked = self.asks(&action, &faults.pace);
-            let before = effects.len();
-            if self.stops_halfway(fate, (id, &action), faults, &mut effects).is_continue() {
-                self.meet(fate, now, (id, action), (run, since, faults), &mut effects);
+            match asked {
+                PodEffect::Persist(journal) => self.persist(now, journal, faults),
+                PodEffect::Perform(id, action) => {
+                    self.perform(now, (id, action), (run, since, faults), &mut effects);
+                }
+                PodEffect::Advance => {} // every answer takes its time
+                PodEffect::RequestResources(request) => {
+                    let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
+                    self.driver.handle(now, Event::ResourcesDecided { ticket, decision });
+                }
+                PodEffect::Show(status) => {
+                    let status = self.said(status, faults.bug);
+                    self.check_status(&status);
+                }
+                PodEffect::WriteStatus(StatusToWrite { status, base }) => {
+                    let status = self.said(status, faults.bug);
+                    effects.push(Effect::Status(StatusToWrite { status, base }));
+                }
+                PodEffect::Record(event) => {
+                    self.check_event(&event);
+                    effects.push(Effect::Event(event));
+                }
+                PodEffect::ReportRestart(report) => effects.push(Effect::Report(report)),
+                PodEffect::Finish => effects.push(Effect::Finished),
             }
-            if let Some(asked) = asked {
-                self.keep_pace(now, (id, asked), &faults.pace, &mut effects[before..]);
-            }
-        }
-        // while something is on its way that brings another status at once, this one would only
-        // stand in its way
-        if self.leading_on.is_empty() || effects.iter().any(|e| matches!(e, Effect::Finished)) {
-            let status = self.unwritten.take();
-            effects.splice(0..0, status.map(Effect::Status));
         }
         effects
     }
 
     /// Before it, or between the two halves of a start: the next agent finds what is prepared.
-    fn dies_at(&mut self, action: &Action, faults: &mut Faults) -> bool {
+    fn dies_at(&mut self, effect: &PodEffect, faults: &mut Faults) -> bool {
+        if matches!(effect, PodEffect::Advance) {
+            return false;
+        }
         if faults.dies_here(&self.node) {
             return true;
         }
-        match action {
-            Action::StartContainer { key, .. } if faults.dies_here(&self.node) => {
+        match effect {
+            PodEffect::Perform(_, Action::StartContainer { key, .. })
+                if faults.dies_here(&self.node) =>
+            {
                 self.create(key);
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Has the runtime do something, as its fate wants it and in its time.
+    fn perform(
+        &mut self,
+        now: Tick,
+        (id, action): (ActionId, Action),
+        (run, since, faults): (&Behaviours, TickDuration, &mut Faults),
+        effects: &mut Vec<Effect>,
+    ) {
+        let fate = faults.fate(&action);
+        let asked = self.asks(&action, &faults.pace);
+        let before = effects.len();
+        if self.stops_halfway(fate, (id, &action), faults, effects).is_continue() {
+            self.meet(fate, now, (id, action), (run, since, faults), effects);
+        }
+        if let Some(asked) = asked {
+            self.keep_pace(now, (id, asked), &faults.pace, &mut effects[before..]);
         }
     }
 
@@ -132,7 +163,6 @@ impl PodOnNode {
             }
             Fate::NeverAnswered => {
                 self.unanswered.insert(id);
-                self.leading_on.remove(&id);
                 done.retain(|effect| !matches!(effect, Effect::Answer(_, of, _) if *of == id));
             }
             Fate::Late(late) => {
@@ -156,11 +186,7 @@ impl PodOnNode {
     ) {
         let answer =
             |millis, outcome| Effect::Answer(TickDuration::from_millis(millis), id, Ok(outcome));
-        if action.leads_on() {
-            self.leading_on.insert(id);
-        }
         match action {
-            Action::Persist(journal) => self.persist(journal, faults),
             Action::MountVolumes | Action::RefreshVolumes => {
                 effects.push(answer(1, Outcome::Done));
             }
@@ -216,39 +242,34 @@ impl PodOnNode {
             Action::UpdateSandbox { .. } | Action::UpdateContainer { .. } => {
                 effects.push(answer(1, Outcome::Done));
             }
-            Action::RequestResources(request) => {
-                let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
-                self.core.handle(now, Event::ResourcesDecided { ticket, decision });
-            }
-            Action::WriteStatus(status) => {
-                let status = self.said(status, faults.bug);
-                self.check_status(&status);
-                self.unwritten = Some(status);
-            }
-            Action::EmitEvent(event) => {
-                self.check_event(&event);
-                effects.push(Effect::Event(event));
-            }
-            Action::ReportRestart { id, phase, message, at } => {
-                effects.push(Effect::Report(Report { id, phase, message, at }));
-            }
-            Action::Finish => effects.push(Effect::Finished),
+            // the driver gives these out under other names
+            Action::Persist(_)
+            | Action::RequestResources(_)
+            | Action::WriteStatus(_)
+            | Action::EmitEvent(_)
+            | Action::ReportRestart { .. }
+            | Action::Finish => {}
         }
     }
 
-    pub(super) fn persist(&mut self, journal: Arc<Journal>, faults: &Faults) {
+    fn persist(&mut self, now: Tick, journal: Arc<Journal>, faults: &Faults) {
         match faults.room() {
+            Room::Enough if faults.bug == Some(KnownBug::JournalClaimed) => {
+                self.driver.journal_written();
+            }
             Room::Enough => {
                 self.journal = Some(journal);
-                self.core.go_on();
+                self.driver.journal_written();
             }
-            Room::None => self.core.hold_up(),
+            Room::None => {
+                self.driver.journal_failed(now);
+            }
         }
     }
 
     /// Whether it goes on only when its journal can be written.
     pub(crate) fn waits_for_room(&self) -> bool {
-        self.core.is_held_up()
+        self.driver.is_held_up()
     }
 
     pub(super) fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{ContainerKey, Event, PodCore, SandboxSeenState, StatusWrite};
+use rekindle_pod::{ContainerKey, Event, Loss, SandboxSeenState};
+use rekindle_pod_driver::PodDriver;
 use rekindle_types::{Exit, ExitStatus, Tick};
 
-use super::{Backlog, Life, PodOnNode, SIGKILL, graces};
+use super::{Backlog, Life, PodOnNode, SIGKILL};
 use crate::clocks::Skew;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
@@ -32,10 +33,10 @@ impl PodOnNode {
         self.nothing_is_asked(clock.shows(now), &mut faults.pace);
         self.deletion_grace = None;
         self.requests.clear();
+        let is_gone = found.is_none();
         if let Some(found) = found {
             self.pod = found;
         }
-        self.seen = StatusWrite::on(&self.pod);
         self.backlog = Backlog::default();
         if faults.bug == Some(KnownBug::AgentRestartEndsAll) {
             self.end_all(now);
@@ -43,34 +44,28 @@ impl PodOnNode {
         self.note_shown();
         let (pod, journal) = (self.pod.clone(), self.journal.as_deref().cloned());
         let (pod, journal) = self.remembered(clock.shows(now), pod, journal, faults.bug);
-        let core = match journal {
-            Some(journal) => PodCore::recover(clock.shows(now), pod, journal, self.config.clone()),
-            None => PodCore::new(clock.shows(now), pod, self.config.clone()),
-        };
-        self.taken_up_by(now, core, faults);
-        let shown = clock.shows(now);
-        match self.has_vanished {
-            true => self.delete(shown, graces::of_spec(&self.pod)),
-            false => self.tell_deletion(shown),
+        let driver = PodDriver::new(clock.shows(now), pod, journal, self.config.clone());
+        self.taken_up_by(now, driver, faults);
+        if is_gone {
+            self.vanished(now, Loss::Missing);
         }
     }
 
-    /// A new process has this core: what the one before waited for it does not hear of, and it
+    /// A new process has this driver: what the one before waited for it does not hear of, and it
     /// looks at the runtime.
-    pub(super) fn taken_up_by(&mut self, now: Tick, core: PodCore, faults: &Faults) {
+    pub(super) fn taken_up_by(&mut self, now: Tick, driver: PodDriver, faults: &Faults) {
         self.incarnation += 1;
         self.asked.clear();
-        self.leading_on.clear();
         self.unanswered.clear();
         self.hooks.agent_crashed();
         self.probed.agent_crashed();
         self.pulls.agent_crashed();
         self.hung.clear();
-        self.unwritten = None;
         self.died = false;
-        self.core = core;
+        self.driver = driver;
         let snapshot = self.snapshot(faults);
-        self.core.handle(self.clock.shows(now), Event::RuntimeSnapshot(snapshot));
+        self.driver.handle(self.clock.shows(now), Event::RuntimeSnapshot(snapshot));
+        self.note_deletion();
     }
 
     /// What the object shows must stay so.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use rekindle_pod::journal::{CrashBackoff, Gate, Readiness};
-use rekindle_pod::{ContainerKey, Journal, PodCore};
+use rekindle_pod::{ContainerKey, Journal};
+use rekindle_pod_driver::PodDriver;
 use rekindle_types::pods::AnySpec;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 
@@ -76,26 +77,26 @@ impl PodOnNode {
         }
         let mut pod = self.pod.as_ref().clone();
         pod.metadata.deletion_timestamp = None;
-        let journal = Journal { ending: None, ..self.core.journal() };
+        let journal = Journal { ending: None, ..self.driver.core().journal() };
         if self.ended(self.clock.shows(now), key, status).is_none() {
             return false;
         }
-        let core =
-            PodCore::recover(self.clock.shows(now), Arc::new(pod), journal, self.config.clone());
-        self.taken_up_by(now, core, &Faults::none());
+        let (shown, config) = (self.clock.shows(now), self.config.clone());
+        let driver = PodDriver::new(shown, Arc::new(pod), Some(journal), config);
+        self.taken_up_by(now, driver, &Faults::none());
         true
     }
 
     /// It finds the backoff of another pod under this one's name.
     pub(crate) fn inherit_backoff(&mut self, now: Tick, before: &Self) {
         let Some(journal) = &before.journal else { return };
-        let mut own = self.core.journal();
+        let mut own = self.driver.core().journal();
         for (name, record) in &mut own.containers {
             record.crash = journal.containers.get(name).map(|of| of.crash).unwrap_or_default();
         }
         let shown = self.clock.shows(now);
-        let core = PodCore::recover(shown, self.pod.clone(), own, self.config.clone());
-        self.taken_up_by(now, core, &Faults::none());
+        let driver = PodDriver::new(shown, self.pod.clone(), Some(own), self.config.clone());
+        self.taken_up_by(now, driver, &Faults::none());
     }
 
     /// What it says in place of a status.

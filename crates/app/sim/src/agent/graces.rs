@@ -144,7 +144,7 @@ fn shortest_in_spec(pod: &Pod) -> i64 {
 }
 
 /// That of the pod, in seconds.
-pub(super) fn of_spec(pod: &Pod) -> i64 {
+fn of_spec(pod: &Pod) -> i64 {
     let spec = pod.spec.as_ref();
     spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30)
 }

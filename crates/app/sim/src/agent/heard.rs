@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
     ActionError, ActionId, ContainerKey, Event, Eviction, EvictionCause, Loss, Outcome,
     RestartRequest,
 };
+use rekindle_pod_driver::StatusAnswer;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use super::{Ends, Life, PodOnNode, SIGKILL, graces, named, pauses, ready};
+use super::{Ends, Life, PodOnNode, SIGKILL, named, pauses};
 use crate::known_bugs::KnownBug;
 use crate::pace::Pace;
 
@@ -30,7 +31,7 @@ impl PodOnNode {
             self.graces.forget(&key);
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }
-        self.core.handle(self.clock.shows(now), Event::SandboxDied { attempt });
+        self.driver.handle(self.clock.shows(now), Event::SandboxDied { attempt });
     }
 
     /// Its node cannot keep it.
@@ -39,7 +40,7 @@ impl PodOnNode {
         let (cause, grace) = (EvictionCause::NodePressure, EVICTION_GRACE);
         let message = "The node was low on resource: memory.".to_owned();
         let eviction = Eviction { cause, message, grace };
-        self.core.handle(self.clock.shows(now), Event::Eviction(eviction));
+        self.driver.handle(self.clock.shows(now), Event::Eviction(eviction));
     }
 
     /// The runtime finds the sandbox of another pod under this one's name.
@@ -47,30 +48,17 @@ impl PodOnNode {
         self.sandboxes.extend(other.torn_down);
     }
 
-    /// The object changed in the API. What it says of the pod's readiness the node says again when
-    /// it is not so, as the agent's writer of statuses does: the node lifecycle controller may say
-    /// that nobody heard of the node when it is back already.
-    pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) -> Option<Arc<PodStatus>> {
-        let is_news = self.seen.see(&pod);
-        let old = std::mem::replace(&mut self.pod, pod.clone());
-        if rekindle_pod::concerns_core(&old, &pod) {
-            let shown = self.clock.shows(now);
-            self.core.handle(shown, Event::SpecChanged(pod.clone()));
-            self.tell_deletion(shown);
-        }
-        // one that waits to be written is newer
-        let own = self.core.status();
-        let is_other = is_news
-            && self.backlog.status.is_none()
-            && ready(Some(own)).zip(ready(pod.status.as_ref())).is_some_and(|(own, of)| own != of);
-        is_other.then(|| own.clone())
+    /// The object changed in the API.
+    pub(crate) fn updated(&mut self, now: Tick, pod: Arc<Pod>) {
+        self.pod = pod.clone();
+        self.driver.object_changed(self.clock.shows(now), pod);
+        self.note_deletion();
     }
 
     /// The object is gone from the API.
     pub(crate) fn vanished(&mut self, now: Tick, loss: Loss) {
-        self.has_vanished = true;
-        let grace = self.deletion_grace.unwrap_or_else(|| graces::of_spec(&self.pod));
-        self.delete(self.clock.shows(now), loss.grace_seconds(grace));
+        self.driver.object_vanished(self.clock.shows(now), loss);
+        self.note_end();
     }
 
     pub(crate) fn restart(&mut self, now: Tick, request: RestartRequest, object: (String, String)) {
@@ -78,34 +66,30 @@ impl PodOnNode {
             request.grace.into_iter().for_each(|grace| self.graces.given(grace));
             let shown = self.clock.shows(now);
             self.pauses.asked(shown, &self.pod, &request);
-            self.core.handle(shown, Event::RestartRequested(request));
+            self.driver.handle(shown, Event::RestartRequested(request));
         }
     }
 
-    pub(super) fn tell_deletion(&mut self, now: Tick) {
-        if self.pod.metadata.deletion_timestamp.is_none() {
-            return;
-        }
-        let grace = self.pod.metadata.deletion_grace_period_seconds;
-        let grace = grace.unwrap_or_else(|| graces::of_spec(&self.pod));
-        if self.deletion_grace != Some(grace) {
-            self.delete(now, grace);
+    /// The agent may have been told that the pod is deleted.
+    pub(super) fn note_deletion(&mut self) {
+        let told = self.driver.deletion_grace_told();
+        if told.is_some() && told != self.deletion_grace {
+            self.note_end();
         }
     }
 
-    pub(super) fn delete(&mut self, now: Tick, grace: i64) {
-        self.deletion_grace = Some(grace);
+    /// The agent was told that the pod is to end.
+    pub(super) fn note_end(&mut self) {
+        self.deletion_grace = self.driver.deletion_grace_told();
         if !self.waits_for_room() {
             self.ends = Ends::Told;
         }
-        let grace = TickDuration::of_field(grace);
-        self.graces.given(grace);
-        self.core.handle(now, Event::DeleteRequested { grace });
+        self.graces.given(TickDuration::of_field(self.deletion_grace.unwrap_or_default()));
     }
 
     /// A deadline has come.
     pub(crate) fn timeout(&mut self, now: Tick) {
-        self.core.handle_timeout(self.clock.shows(now));
+        self.driver.handle_timeout(self.clock.shows(now));
     }
 
     /// The runtime answers.
@@ -116,11 +100,15 @@ impl PodOnNode {
         result: Result<Outcome, ActionError>,
         pace: &mut Pace,
     ) {
-        self.leading_on.remove(&id);
         self.note_pace(self.clock.shows(now), id, pace);
         self.hooks.answered(id);
         self.probed.answered(id);
-        self.core.handle(self.clock.shows(now), Event::ActionResult { id, result });
+        self.driver.handle(self.clock.shows(now), Event::ActionResult { id, result });
+    }
+
+    /// The API answers the write of a status, or the node gives it up.
+    pub(crate) fn status_answered(&mut self, now: Tick, answer: StatusAnswer) {
+        self.driver.status_answered(self.clock.shows(now), answer);
     }
 
     /// A process ends, if it still runs, and the agent hears of it as its bug lets it.
@@ -150,7 +138,7 @@ impl PodOnNode {
         let shown = self.clock.shows(now);
         let Some(exit) = self.ended(shown, &key, status) else { return };
         let made = self.made(&key);
-        self.core.handle(shown, Event::ContainerExited { key, made, exit });
+        self.driver.handle(shown, Event::ContainerExited { key, made, exit });
     }
 
     pub(super) fn ended(

@@ -69,7 +69,7 @@ impl World {
         self.faults.stop();
         self.server.heal();
         self.server.set_full(Room::Enough);
-        self.write_journals();
+        self.faults.set_room(Room::Enough);
         self.faults.set_registry(Registry::Answers);
         self.hear(Relief::Relist);
         self.put_nodes_right();
@@ -120,7 +120,6 @@ impl World {
             let Some(pod) = self.pods.get_mut(uid) else { continue };
             let found = self.server.pod(&super::name_of(&pod.pod));
             let found = found.filter(|found| found.metadata.uid.as_ref() == Some(uid));
-            pod.has_vanished |= found.is_none();
             pod.agent_crashes(self.now, clock, found, &mut self.faults);
             self.timers.remove(uid);
         }
@@ -352,7 +351,7 @@ impl World {
     /// A node ends a pod that it cannot keep. The object stays, until somebody who wants it gone
     /// deletes it.
     fn press(&mut self, pick: u64) {
-        let all = self.pods.iter().filter(|(_, pod)| !pod.core.is_finished());
+        let all = self.pods.iter().filter(|(_, pod)| !pod.driver.core().is_finished());
         let all: Vec<String> = all.map(|(uid, _)| uid.clone()).collect();
         let Some(uid) = picked(pick, &all) else { return };
         let Some(pod) = self.pods.get_mut(uid) else { return };
@@ -468,7 +467,7 @@ impl World {
             self.trace.add(self.now, "the disk has room again");
             self.note_disturbance();
             self.server.set_full(Room::Enough);
-            self.write_journals();
+            self.faults.set_room(Room::Enough);
         }
     }
 
@@ -478,14 +477,6 @@ impl World {
             self.trace.add(self.now, "the registries answer again");
             self.faults.set_registry(Registry::Answers);
         }
-    }
-
-    /// Journals that found no room are written, and their pods go on.
-    fn write_journals(&mut self) {
-        self.faults.set_room(Room::Enough);
-        let waiting = self.pods.iter().filter(|(_, pod)| pod.waits_for_room());
-        let waiting: Vec<String> = waiting.map(|(uid, _)| uid.clone()).collect();
-        waiting.iter().for_each(|uid| self.act(uid));
     }
 
     /// After power was lost: API, controllers and all agents that can reach them start again from

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::Method;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
-use rekindle_pod::{Loss, PodEvent, RestartRequest, StatusWrite};
+use rekindle_pod::{Loss, PodEvent, RestartRequest};
+use rekindle_pod_driver::{RestartReport, StatusAnswer, StatusToWrite};
 use rekindle_reconcile::Task;
 use rekindle_types::TickDuration;
 use rekindle_types::labels::of_every_node;
@@ -17,13 +18,11 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
 use super::{BEGIN, Happening, MERGE_PATCH, World, collection, name_of, path};
-use crate::agent::{Backlog, Effect, PodOnNode, Report};
+use crate::agent::{Backlog, Effect, PodOnNode};
 use crate::error::SimError;
 use crate::faults::WriteFate;
 use crate::known_bugs::KnownBug;
 
-/// So often a status is written again when the pod has changed meanwhile.
-const STATUS_ATTEMPTS_MAX: usize = 8;
 /// That of every simulated machine, whatever this one is: the same file gives the same run
 /// everywhere.
 const ARCHITECTURE: &str = "amd64";
@@ -148,13 +147,6 @@ impl World {
             // controllers that heard nothing meanwhile may say after that that it is not heard of
             self.later(STATUS_PERIOD, Happening::NodeSpeaks(name.clone()));
         }
-        // while nobody heard of them their pods were made not ready
-        for pod in self.pods.values_mut().filter(|pod| back.contains(&pod.node)) {
-            let newest = pod.core.status();
-            if newest.phase.is_some() {
-                pod.backlog.status.get_or_insert_with(|| newest.clone());
-            }
-        }
         self.resync_all(&back);
         self.count_reachable();
     }
@@ -224,23 +216,24 @@ impl World {
 
     /// Writes what a pod's node could not write before.
     pub(super) fn catch_up(&mut self, uid: &str) {
+        let answer = self.unwritten();
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.backlog.is_retried = false;
         if self.cut_off.contains_key(&pod.node) {
             return;
         }
-        let (status, reports) =
-            (pod.backlog.status.take(), std::mem::take(&mut pod.backlog.reports));
-        let finished = std::mem::take(&mut pod.backlog.finished);
-        if let Some(status) = status {
-            self.write_status(uid, status);
+        let reports = std::mem::take(&mut pod.backlog.reports);
+        let is_finished = pod.backlog.finished;
+        if std::mem::take(&mut pod.backlog.is_status_sent) {
+            pod.status_answered(self.now, answer);
         }
         for report in reports {
             self.report(uid, report);
         }
-        if finished {
+        if is_finished {
             self.finish(uid);
         }
+        self.set_timer(uid);
     }
 
     /// The object of a pod is gone.
@@ -273,12 +266,7 @@ impl World {
         let Some(node) = node.filter(|node| self.hears(node)) else { return };
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         match self.pods.get_mut(uid) {
-            Some(known) => {
-                let status = known.updated(self.now, pod.clone());
-                if let Some(status) = status {
-                    self.write_status(uid, status);
-                }
-            }
+            Some(known) => known.updated(self.now, pod.clone()),
             None => {
                 self.addresses += 1;
                 let config = self.config.clone();
@@ -391,19 +379,36 @@ impl World {
         }
     }
 
-    /// As the node's status writer does it: on the version that was seen or answered last, and
-    /// again on a newer one.
-    fn write_status(&mut self, uid: &str, mut status: Arc<PodStatus>) {
+    /// Writes a status as its driver wants it. A pod that is over goes when the last one is written.
+    fn write_status(&mut self, uid: &str, write: StatusToWrite) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        // a newer status takes the place of one that could not be written
-        pod.backlog.status = None;
+        if self.cut_off.contains_key(&pod.node) {
+            pod.backlog.is_status_sent = true;
+            return;
+        }
+        let answer = self.patch_status(uid, write);
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        pod.status_answered(self.now, answer);
+        if pod.backlog.finished {
+            self.finish(uid);
+        }
+    }
+
+    /// What becomes of a status that did not reach the API.
+    fn unwritten(&self) -> StatusAnswer {
+        match self.faults.bug {
+            Some(KnownBug::StatusClaimed) => StatusAnswer::Written(None),
+            Some(_) | None => StatusAnswer::Retry(None),
+        }
+    }
+
+    /// What the API answers, or what the node reads when it has no answer.
+    fn patch_status(&mut self, uid: &str, write: StatusToWrite) -> StatusAnswer {
+        let StatusToWrite { mut status, base } = write;
+        let Some(pod) = self.pods.get_mut(uid) else { return StatusAnswer::Gone };
         if self.faults.bug == Some(KnownBug::CountFrozen) {
             let counts = Arc::make_mut(&mut status).container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
-        }
-        if self.cut_off.contains_key(&pod.node) {
-            pod.backlog.status = Some(status);
-            return;
         }
         let id = ObjectId::new(Kind::Pod, name_of(&pod.pod));
         let counts =
@@ -416,25 +421,22 @@ impl World {
         }
         self.restarts.insert((id.name.clone(), uid.to_owned()), restarts);
         self.trace.add(self.now, &format!("{id}: {:?}, {restarts} restarts", status.phase));
-        let path = path(&id, "/status");
         let fate = self.faults.write_fate();
         if fate == WriteFate::Lost {
-            return self.write_later(uid, |backlog| backlog.status = Some(status));
+            return self.unwritten();
         }
-        for _ in 0..STATUS_ATTEMPTS_MAX {
-            let Some(pod) = self.pods.get(uid) else { return };
-            let patch = pod.seen.patch(uid, &status);
-            let (code, _) = self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
-            if code >= 500 || (code != 409 && fate == WriteFate::DoneUnsaid) {
-                return self.write_later(uid, |backlog| backlog.status = Some(status));
-            }
-            let newest = self.server.written_pod(&id.name);
-            let newest = newest.filter(|newest| newest.metadata.uid.as_deref() == Some(uid));
-            let (Some(pod), Some(newest)) = (self.pods.get_mut(uid), newest) else { return };
-            pod.seen = StatusWrite::on(&newest);
-            if code != 409 {
-                return;
-            }
+        let patch = base.patch(uid, &status);
+        let (code, _) = self.call(Method::PATCH, &path(&id, "/status"), MERGE_PATCH, &patch);
+        if code >= 500 {
+            return StatusAnswer::Retry(None);
+        }
+        let newest = self.server.written_pod(&id.name);
+        let newest = newest.filter(|newest| newest.metadata.uid.as_deref() == Some(uid));
+        match (newest, code) {
+            (None, _) => StatusAnswer::Gone,
+            (newest, 409) => StatusAnswer::Retry(newest),
+            (newest, _) if fate == WriteFate::DoneUnsaid => StatusAnswer::Retry(newest),
+            (newest, _) => StatusAnswer::Written(newest),
         }
     }
 
@@ -471,7 +473,7 @@ impl World {
         self.carry_out(Task::Record(write));
     }
 
-    fn report(&mut self, uid: &str, report: Report) {
+    fn report(&mut self, uid: &str, report: RestartReport) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if self.cut_off.contains_key(&pod.node) {
             pod.backlog.reports.push(report);
@@ -496,11 +498,12 @@ impl World {
         }
     }
 
-    /// The pod is over. Its object goes if it is being deleted.
+    /// The pod is over. Its object goes if it is being deleted, and when all is written.
     fn finish(&mut self, uid: &str) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        if self.cut_off.contains_key(&pod.node) {
-            pod.backlog.finished = true;
+        let is_told = pod.driver.is_status_settled() && pod.backlog.reports.is_empty();
+        pod.backlog.finished = !is_told || self.cut_off.contains_key(&pod.node);
+        if pod.backlog.finished {
             return;
         }
         let id = ObjectId::new(Kind::Pod, name_of(&pod.pod));
@@ -516,7 +519,7 @@ impl World {
             if code >= 500 {
                 return self.write_later(uid, |backlog| backlog.finished = true);
             }
-        } else if !pod.has_vanished {
+        } else if !pod.has_vanished() {
             return;
         }
         if pod_runs {

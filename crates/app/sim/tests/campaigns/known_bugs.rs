@@ -41,7 +41,13 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
         KnownBug::LadderRateUnseen => ("P5", two_that_fail_together(json!({"perMinute": 1}))),
         KnownBug::EvictionForced => ("P1", evicting(&[])),
         KnownBug::TolerationUnseen => ("P5", evicting(&[])),
-        KnownBug::BackoffInMemory => ("P3", crashing(&[(200, Deed::CrashAgent(0))])),
+        KnownBug::BackoffInMemory | KnownBug::JournalClaimed => {
+            ("P3", crashing(&[(200, Deed::CrashAgent(0))]))
+        }
+        KnownBug::StatusClaimed => {
+            let lost = Deed::LoseNode(0, TickDuration::from_secs(20));
+            ("P3", campaign(&[(60, lost), (65, ended())], Vec::new()))
+        }
         KnownBug::BackoffByWallTime => ("P3", long_waits(&[(1_080, Deed::CrashAgent(0))])),
         KnownBug::BackoffOfNamesake => ("P3", crashing(&[(200, Deed::DeletePod(0))])),
         KnownBug::PullBackoffOfSandbox => ("P3", without_images()),
@@ -106,7 +112,7 @@ const fn said(bug: KnownBug) -> &'static str {
         }
         KnownBug::SandboxMadeAnew => "agents that die change what is done: 4 sandboxes",
         KnownBug::LastEventLost => "Deployment default/web wants 3 pods, and has 2",
-        KnownBug::CountFrozen | KnownBug::ProbeKillUncounted => {
+        KnownBug::CountFrozen | KnownBug::ProbeKillUncounted | KnownBug::StatusClaimed => {
             "restartCount of app is 0, and it was started 2 times"
         }
         KnownBug::GraceCutShort => "was killed after 10 ms of its grace period of 20000 ms",
@@ -119,7 +125,9 @@ const fn said(bug: KnownBug) -> &'static str {
         KnownBug::TolerationUnseen => {
             "was ended for the taints of node-0, and tolerates them still"
         }
-        KnownBug::BackoffInMemory => "after its end, and its backoff is 160000 ms (",
+        KnownBug::BackoffInMemory | KnownBug::JournalClaimed => {
+            "after its end, and its backoff is 160000 ms ("
+        }
         KnownBug::BackoffByWallTime => "after its end, and its backoff is 300000 ms (",
         KnownBug::BackoffOfNamesake => "after its end, and its backoff is 0 ms at most",
         KnownBug::PullBackoffOfSandbox => "image app:1 was pulled",

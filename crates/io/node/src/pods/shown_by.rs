@@ -24,7 +24,7 @@ pub(crate) enum Source {
 /// Where a pod's status goes.
 pub(super) enum ShownBy {
     /// The pod's own object.
-    Itself(StatusWriter),
+    Itself(Arc<StatusWriter>),
     /// A mirror.
     Mirror(MirrorKeeper),
 }

@@ -13,7 +13,6 @@ use rekindle_types::PodRef;
 use tokio::task::JoinHandle;
 
 /// Writes statuses of one pod.
-#[derive(Clone)]
 pub(crate) struct StatusWriter {
     api: Api<Pod>,
     pod_ref: PodRef,
@@ -53,12 +52,12 @@ impl StatusWriting {
 
 impl StatusWriter {
     /// For this pod.
-    pub(crate) fn new(client: Client, pod_ref: PodRef) -> Self {
-        Self { api: Api::namespaced(client, &pod_ref.namespace), pod_ref }
+    pub(crate) fn new(client: Client, pod_ref: PodRef) -> Arc<Self> {
+        Arc::new(Self { api: Api::namespaced(client, &pod_ref.namespace), pod_ref })
     }
 
     /// Begins to write a status, beside its caller.
-    pub(crate) fn write(&self, write: StatusToWrite) -> StatusWriting {
+    pub(crate) fn write(self: &Arc<Self>, write: StatusToWrite) -> StatusWriting {
         let writer = self.clone();
         StatusWriting::Task(tokio::spawn(async move { writer.patch(write).await }))
     }

@@ -84,6 +84,24 @@ fn a_journal_that_cannot_be_written_holds_all_up_and_is_tried_with_each_input_an
 }
 
 #[test]
+fn what_happens_while_a_journal_is_written_again_is_written_before_anything_goes_on() {
+    let mut world = World::new(pod(json!({"restartPolicy": "Always", "containers": [
+        {"name": "app", "image": "demo:1"}, {"name": "side", "image": "demo:2"},
+    ]})));
+    world.settle_for(millis(100));
+    world.exit("app", 0);
+    world.journal_ends(false);
+    world.pass(TickDuration::from_secs(1));
+    assert!(world.journal_in_flight.is_some());
+    world.exit("side", 0);
+    world.log.clear();
+    world.journal_ends(true);
+    assert_eq!(world.log, ["persist"], "the journal in flight did not know of the second end");
+    world.journal_ends(true);
+    assert_eq!(world.log[..3], ["persist", "start", "start"]);
+}
+
+#[test]
 fn a_deleted_pod_ends_while_its_journal_cannot_be_written() {
     let mut world = running();
     world.delete(30);
