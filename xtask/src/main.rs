@@ -1,5 +1,5 @@
 //! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo
-//! xtask sim`, `cargo xtask vm`, `cargo xtask words`.
+//! xtask sim`, `cargo xtask vm`, `cargo xtask words`, `cargo xtask book`.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
@@ -19,8 +19,8 @@ use clap::Parser;
 enum Task {
     /// Fetch the test tools when missing, build, and run every test
     Test,
-    /// What CI runs: format, lints, licences and bans, then every test, 300 seeds of `sim`, and
-    /// `vm` where qemu is installed
+    /// What CI runs: format, lints, licences and bans, the book, then every test, 300 seeds of
+    /// `sim`, and `vm` where qemu is installed
     Ci,
     /// Boot a small virtual machine that has cgroup version 2 only, and run the examples in it
     Vm {
@@ -44,6 +44,8 @@ enum Task {
         #[arg(long)]
         places: bool,
     },
+    /// Render the documents as a book, into target/book
+    Book,
     /// Print the table of figures, beside the peers that are installed
     Bench {
         /// Passed on to the benchmark
@@ -60,6 +62,7 @@ fn main() -> anyhow::Result<()> {
             words::check(false)?;
             cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
             run(tools::cargo_deny()?.arg("check").args(["bans", "licenses", "sources"]))?;
+            book()?;
             test()?;
             // it prints how many of them it plays in a minute
             sim("1..301", None)?;
@@ -74,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Vm { binary } => vm::smoke(binary),
         Task::Sim { seeds, time } => sim(&seeds, time.as_deref()),
+        Task::Book => book(),
         Task::Words { places } => words::check(places),
         Task::Bench { args } => {
             run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
@@ -91,6 +95,11 @@ fn sim(seeds: &str, time: Option<&str>) -> anyhow::Result<()> {
         .args(["run", "--profile", "campaigns", "--quiet", "--locked"])
         .args(["--package", "rekindle-sim", "--example", "seeds", "--", seeds])
         .args(time))
+}
+
+/// A page that the summary names and that is missing fails it.
+fn book() -> anyhow::Result<()> {
+    run(tools::mdbook()?.arg("build").arg(tools::root()))
 }
 
 fn test() -> anyhow::Result<()> {

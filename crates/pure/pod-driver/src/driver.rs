@@ -180,7 +180,8 @@ impl PodDriver {
         self.tell(now)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each input.
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each
+    /// input.
     pub fn poll_timeout(&self) -> Option<Tick> {
         let timeouts =
             [self.core.poll_timeout(), self.gate.poll_timeout(), self.statuses.poll_timeout()];

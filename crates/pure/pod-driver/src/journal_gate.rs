@@ -11,9 +11,9 @@
 //!                          │  has passed        │
 //!                          └────────────────────┘
 //! ```
-//! While the state is Failed, only what ends a pod that is over goes on. A core that is held up puts
-//! no journal in front of what it asks for. So a journal that is written again must have seen all
-//! inputs before the core goes on.
+//! While the state is Failed, only what ends a pod that is over goes on. A core that is held up
+//! puts no journal in front of what it asks for. So a journal that is written again must have seen
+//! all inputs before the core goes on.
 
 use rekindle_types::{Tick, TickDuration};
 

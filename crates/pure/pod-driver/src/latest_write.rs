@@ -1,5 +1,5 @@
-//! Of many values only the newest is written: one write in flight, retried with backoff. So an older
-//! value is never written over a newer one.
+//! Of many values only the newest is written: one write in flight, retried with backoff. So an
+//! older value is never written over a newer one.
 //!
 //! ```text
 //!            poll               written
@@ -22,8 +22,8 @@ const RETRY_MAX: TickDuration = TickDuration::from_secs(10);
 pub enum Urgency {
     /// At once.
     Now,
-    /// After 10 ms, unless one that is to be written at once replaces it. Each write costs an fsync,
-    /// and the one that matters would wait for it.
+    /// After 10 ms, unless one that is to be written at once replaces it. Each write costs an
+    /// fsync, and the one that matters would wait for it.
     Soon,
 }
 

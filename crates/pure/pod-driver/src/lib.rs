@@ -8,8 +8,8 @@
 //!  ◄───────── poll_timeout ┴───────────┴
 //! ```
 //!
-//! A loop gives every input to the driver. Then it polls effects until there are none, and waits for
-//! the next input or for [`PodDriver::poll_timeout`].
+//! A loop gives every input to the driver. Then it polls effects until there are none, and waits
+//! for the next input or for [`PodDriver::poll_timeout`].
 //!
 //! | rule | where |
 //! |---|---|

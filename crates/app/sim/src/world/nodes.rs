@@ -379,7 +379,8 @@ impl World {
         }
     }
 
-    /// Writes a status as its driver wants it. A pod that is over goes when the last one is written.
+    /// Writes a status as its driver wants it. A pod that is over goes when the last one is
+    /// written.
     fn write_status(&mut self, uid: &str, write: StatusToWrite) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if self.cut_off.contains_key(&pod.node) {
