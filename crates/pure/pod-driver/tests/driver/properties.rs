@@ -89,12 +89,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
     #[test]
     fn whatever_the_order_of_answers_journals_go_first_and_the_last_status_is_written(
-        happenings in prop::collection::vec(happening(), 0..120)
+        happenings in prop::collection::vec(happening(), 0..120), answers_at_once: bool,
     ) {
         let spec = json!({"restartPolicy": "Always", "containers": [
             {"name": "app", "image": "demo:1"}, {"name": "side", "image": "demo:2"},
         ]});
         let mut world = World::new(pod(spec));
+        world.answers_at_once = answers_at_once;
         for happening in happenings {
             happen(&mut world, happening);
         }

@@ -1,6 +1,6 @@
 //! The driver's rules, one at a time.
 
-use rekindle_pod::{Event, Loss};
+use rekindle_pod::{Action, Event, Loss};
 use rekindle_pod_driver::Existence;
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
@@ -48,9 +48,27 @@ fn a_status_whose_start_takes_long_is_written_after_ten_milliseconds() {
     let mut world = running();
     world.exit("app", 1);
     world.journal_ends(true);
+    let due = world.driver.poll_timeout().unwrap();
+    assert!(due.since(world.now) <= millis(10), "{due:?}");
     world.pass(millis(9));
     assert!(world.status_in_flight.is_none());
     world.pass(millis(1));
+    assert!(world.status_in_flight.is_some());
+}
+
+#[test]
+fn a_status_is_written_at_once_when_what_follows_takes_as_long_as_a_registry() {
+    let image = "registry.test/app:1";
+    let mut world = World::new(pod(json!({"containers": [{"name": "app", "image": image}]})));
+    for _ in 0..20 {
+        world.journal_ends(true);
+        let fetched = |(_, action): &(_, Action)| matches!(action, Action::FetchImage { .. });
+        if world.under_way.iter().any(fetched) {
+            break;
+        }
+        world.answer(0);
+    }
+    assert_eq!(world.under_way.len(), 1);
     assert!(world.status_in_flight.is_some());
 }
 
@@ -132,8 +150,12 @@ fn a_stopping_node_goes_on_without_a_journal_and_writes_nothing() {
 fn a_pod_without_an_object_ends_and_writes_nothing() {
     for (loss, grace) in [(Loss::Deleted, 1), (Loss::Missing, 30)] {
         let mut world = running();
+        world.exit("app", 1);
+        world.journal_ends(true);
+        assert!(!world.driver.is_status_settled(), "it is held");
         world.driver.object_vanished(world.now, loss);
         world.drive();
+        assert!(world.driver.is_status_settled());
         assert_eq!(world.driver.deletion_grace_told(), Some(grace));
         assert_eq!(world.driver.existence(), Existence::Vanished);
         world.settle_for(TickDuration::from_secs(40));

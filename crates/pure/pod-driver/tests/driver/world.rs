@@ -53,6 +53,8 @@ pub(crate) struct World {
     /// What was given out, one word each.
     pub(crate) log: Vec<&'static str>,
     pub(crate) finishes: usize,
+    /// Actions come to their end when the driver lets them.
+    pub(crate) answers_at_once: bool,
 }
 
 impl World {
@@ -76,6 +78,7 @@ impl World {
             written: Vec::new(),
             log: Vec::new(),
             finishes: 0,
+            answers_at_once: false,
         };
         world.tell_snapshot();
         world
@@ -110,6 +113,11 @@ impl World {
                     assert!(self.performed.insert(id), "{action:?} is given out twice");
                     self.check_journal(&action);
                     self.under_way.push((id, action));
+                }
+                PodEffect::Advance if self.answers_at_once => {
+                    while !self.under_way.is_empty() {
+                        self.carry_out(0);
+                    }
                 }
                 PodEffect::Advance | PodEffect::Record(_) | PodEffect::ReportRestart(_) => {}
                 PodEffect::RequestResources(request) => {
@@ -181,11 +189,15 @@ impl World {
 
     /// The action at this place is carried out and answered.
     pub(crate) fn answer(&mut self, place: usize) {
+        self.carry_out(place);
+        self.drive();
+    }
+
+    fn carry_out(&mut self, place: usize) {
         let (id, action) = self.under_way.remove(place);
         let result = self.runtime.carry_out(self.now, &action).map_err(error);
         self.driver.handle(self.now, Event::ActionResult { id, result });
         self.tell_exits();
-        self.drive();
     }
 
     /// The action at this place fails, and nothing is done.
