@@ -14,8 +14,10 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("types", &[]),
+    ("cron", &["types"]),
+    ("metrics", &["types"]),
     ("store", &[]),
     ("redb-disk", &["store"]),
     ("shim", &[]),
@@ -26,14 +28,14 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("diagnosis", &["types"]),
     ("ladder", &["types", "diagnosis"]),
     ("why", &["types", "diagnosis"]),
-    ("controllers", &["types"]),
+    ("controllers", &["types", "cron"]),
     ("net", &["types"]),
-    ("api", &["types", "store"]),
-    ("api-server", &["types", "store", "api"]),
+    ("api", &["types", "cron", "metrics", "store"]),
+    ("api-server", &["types", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),
-    ("reconcile", &["types", "controllers", "ladder"]),
+    ("reconcile", &["types", "metrics", "controllers", "ladder"]),
     ("operator", &["types", "controllers", "reconcile"]),
-    ("node", &["types", "pod", "pod-driver", "runtime", "net", "manifest"]),
+    ("node", &["types", "metrics", "pod", "pod-driver", "runtime", "net", "manifest"]),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
 ];
 

@@ -99,7 +99,7 @@ fn core_alone(length: TickDuration) {
                 Action::SetUpSandbox { .. } => {
                     Done::SandboxReady { ips: vec![Ipv4Addr::LOCALHOST.into()] }
                 }
-                Action::PullImage { image, .. } => Done::ImagePresent {
+                Action::FindImage { image, .. } => Done::ImagePresent {
                     image_id: image.clone(),
                     source: ImageSource::AlreadyPresent,
                 },

@@ -437,7 +437,7 @@ pub(crate) fn error_of(action: &Action) -> ActionError {
     let kind = match action {
         Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
         Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
-        Action::PullImage { .. } | Action::FetchImage { .. } => ActionErrorKind::ImagePull,
+        Action::FindImage { .. } | Action::PullImage { .. } => ActionErrorKind::ImagePull,
         Action::StartContainer { .. } => ActionErrorKind::ContainerCreate,
         Action::TearDownSandbox { .. }
         | Action::SignalContainer { .. }

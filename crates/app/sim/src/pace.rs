@@ -58,7 +58,7 @@ impl Asked {
             Action::MountVolumes | Action::RefreshVolumes => Some(Self::Volumes(sandboxes)),
             Action::SetUpSandbox { attempt, .. } => Some(Self::Sandbox(*attempt)),
             Action::TearDownSandbox { attempt } => Some(Self::SandboxGone(*attempt)),
-            Action::PullImage { container, .. } => {
+            Action::FindImage { container, .. } => {
                 Some(Self::Image(container.clone(), starts(container)))
             }
             Action::StartContainer { key, .. } => Some(Self::Start(key.clone())),
@@ -67,7 +67,7 @@ impl Asked {
             Action::RemoveContainer { key } => Some(Self::Removal(key.clone())),
             Action::RunProbe { key, probe, .. } => Some(Self::Probe(key.clone(), *probe)),
             Action::RunHook { key, hook, .. } => Some(Self::Hook(key.clone(), *hook)),
-            Action::FetchImage { .. }
+            Action::PullImage { .. }
             | Action::UpdateSandbox { .. }
             | Action::UpdateContainer { .. }
             | Action::Persist(_)

@@ -92,7 +92,7 @@ impl Front {
         let figures = self.figures.clone();
         match tokio::task::spawn_blocking(move || metrics.text(&api, &figures)).await {
             Ok(text) => respond(Answer {
-                content_type: rekindle_types::metrics::CONTENT_TYPE,
+                content_type: rekindle_metrics::CONTENT_TYPE,
                 ..Answer::text(StatusCode::OK, text)
             }),
             Err(error) => respond(ApiError::internal(error).into()),

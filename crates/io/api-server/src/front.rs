@@ -18,7 +18,7 @@ use rekindle_api::auth::Identity;
 use rekindle_api::outcome::Outcome;
 use rekindle_api::request::{Request, RequestLine};
 use rekindle_api::status::ApiError;
-use rekindle_types::metrics::Source;
+use rekindle_metrics::Source;
 use tokio::sync::{Notify, watch};
 
 use super::answer::Asked;

@@ -7,10 +7,8 @@ use http::Method;
 use rekindle_api::Api;
 use rekindle_api::keys;
 use rekindle_api::request::{Options, Request, Target, Verb};
+use rekindle_metrics::{Counter, Family, Gauge, Histogram, Kind, ProcessFiles, Source, Text};
 use rekindle_types::TickDuration;
-use rekindle_types::metrics::{
-    Counter, Family, Gauge, Histogram, Kind, ProcessFiles, Source, Text,
-};
 
 /// Upper bounds in seconds, as upstream.
 const REQUEST_SECONDS: &[f64] = &[

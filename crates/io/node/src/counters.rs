@@ -2,8 +2,8 @@
 //! cheap to raise.
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_metrics::{Counter, Family, Histogram, Text};
 use rekindle_pod::{Action, ActionError, Outcome, ProbeKind, Verdict};
-use rekindle_types::metrics::{Counter, Family, Histogram, Text};
 use rekindle_types::{PodRef, Tick, TickDuration};
 
 /// Upper bounds of a pod's start in seconds, as the kubelet's.
@@ -79,8 +79,8 @@ impl Counted {
         match action {
             Action::SetUpSandbox { .. } => Self::Operation("run_podsandbox"),
             Action::TearDownSandbox { .. } => Self::Operation("remove_podsandbox"),
-            Action::PullImage { .. } => Self::Operation("image_status"),
-            Action::FetchImage { .. } => Self::Operation("pull_image"),
+            Action::FindImage { .. } => Self::Operation("image_status"),
+            Action::PullImage { .. } => Self::Operation("pull_image"),
             Action::SignalContainer { .. } | Action::KillContainer { .. } => {
                 Self::Operation("stop_container")
             }
@@ -220,7 +220,7 @@ impl Counters {
 
     /// All but the probes, as families of the kubelet.
     pub(crate) fn write(&self, text: &mut Text) {
-        use rekindle_types::metrics::Kind;
+        use rekindle_metrics::Kind;
         text.family(
             "kubelet_pod_start_duration_seconds",
             Kind::Histogram,

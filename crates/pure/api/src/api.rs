@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
+use rekindle_metrics::Text;
 use rekindle_store::{Object, Pending, Store, StoreError, Watch};
 use rekindle_types::Tick;
-use rekindle_types::metrics::Text;
 
 use crate::admission;
 use crate::admission::pod_security::PodSecurityConfiguration;

@@ -264,8 +264,8 @@ impl PodDriver {
             | Action::RefreshVolumes
             | Action::SetUpSandbox { .. }
             | Action::TearDownSandbox { .. }
+            | Action::FindImage { .. }
             | Action::PullImage { .. }
-            | Action::FetchImage { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }

@@ -37,18 +37,18 @@ pub enum Action {
         /// Which one.
         attempt: SandboxAttempt,
     },
-    /// Look for the image: answered with `ImagePresent`, or with `ImageToFetch` when it is to be
-    /// fetched.
-    PullImage {
+    /// Look for the image on the node: answered with `ImagePresent`, or with `ImageToPull` when it
+    /// has to be pulled.
+    FindImage {
         /// For which container.
         container: ContainerName,
         /// The reference as written.
         image: String,
-        /// When to fetch.
+        /// When to pull.
         policy: PullPolicy,
     },
-    /// Fetch the image from its registry.
-    FetchImage {
+    /// Pull the image from its registry.
+    PullImage {
         /// For which container.
         container: ContainerName,
         /// The reference as written.
@@ -165,10 +165,10 @@ impl Action {
             Action::MountVolumes
             | Action::RefreshVolumes
             | Action::SetUpSandbox { .. }
-            | Action::PullImage { .. }
+            | Action::FindImage { .. }
             | Action::StartContainer { .. } => true,
             // takes as long as a registry does
-            Action::FetchImage { .. }
+            Action::PullImage { .. }
             | Action::TearDownSandbox { .. }
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }
@@ -193,8 +193,8 @@ impl Action {
             | Action::RefreshVolumes
             | Action::SetUpSandbox { .. }
             | Action::TearDownSandbox { .. }
+            | Action::FindImage { .. }
             | Action::PullImage { .. }
-            | Action::FetchImage { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }

@@ -94,8 +94,8 @@ pub(crate) enum State {
 pub(crate) enum PullStep {
     /// It is looked for on the node.
     Look(ActionId),
-    /// It is on its way.
-    Fetch(ActionId),
+    /// It is being pulled.
+    Pull(ActionId),
     /// It is on its way for another container of the pod: it is looked for again when that has an
     /// answer.
     Await,

@@ -86,7 +86,7 @@ impl PodCore {
             self.emit(event);
             self.start(place);
         } else {
-            self.pull(place);
+            self.ensure_images(place);
         }
     }
 

@@ -190,7 +190,7 @@ pub enum Outcome {
         ips: Vec<IpAddr>,
     },
     /// The image is not here, or its registry must be asked whether it is still the same.
-    ImageToFetch {
+    ImageToPull {
         /// Its name in full: what is written as `nginx` in one place and as `nginx:latest` in
         /// another is one image.
         name: String,

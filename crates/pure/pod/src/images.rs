@@ -5,12 +5,12 @@
 //!  Pulling ── failed ─► ErrImagePull ── 2 s ─► ImagePullBackOff ── 10, 20 … 300 s since the failure ─► Pulling
 //! ```
 //! A pull has two steps: the driver looks for the image, and only when it says that there is
-//! something to fetch, the event Pulling is recorded and it is fetched. Whether an image has a
+//! something to pull, the event Pulling is recorded and it is pulled. Whether an image has a
 //! registry (the built-in ones have none) is for the driver to know.
 //!
 //! The image of a volume is made sure of like the container's own, after it, for each container
 //! that mounts it; its failures are the container's. An image that several containers have, however
-//! they write its name, is fetched once: the others wait for the one that does, and when it cannot
+//! they write its name, is pulled once: the others wait for the one that does, and when it cannot
 //! be had they are held with it ([`failed_pulls`](crate::failed_pulls)).
 //!
 //! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time.
@@ -35,7 +35,7 @@ const ERROR_SHOWN_FOR: TickDuration = TickDuration::from_secs(2);
 
 impl PodCore {
     /// Makes sure of the container's own image, and then of those of the volumes that it mounts.
-    pub(crate) fn pull(&mut self, place: usize) {
+    pub(crate) fn ensure_images(&mut self, place: usize) {
         self.containers[place].image.number = 0;
         self.look_for(place);
     }
@@ -48,7 +48,7 @@ impl PodCore {
 
     fn look_for(&mut self, place: usize) {
         let definition = self.under_way(place);
-        let action = Action::PullImage {
+        let action = Action::FindImage {
             container: definition.name,
             image: definition.image,
             policy: definition.pull_policy,
@@ -63,17 +63,20 @@ impl PodCore {
     /// It waits for a pull that another container has begun: when that is over, it looks for the
     /// image anew.
     pub(crate) fn look_again(&mut self, place: usize) {
-        let is_fetched =
-            self.containers[place].image.name.as_ref().is_some_and(|name| self.is_fetched(name));
-        if !is_fetched {
+        let is_being_pulled = self.containers[place]
+            .image
+            .name
+            .as_ref()
+            .is_some_and(|name| self.is_being_pulled(name));
+        if !is_being_pulled {
             self.look_for(place);
         }
     }
 
-    /// A container of the pod has the image fetched.
-    fn is_fetched(&self, image: &ImageName) -> bool {
+    /// A container of the pod has the image pulled.
+    fn is_being_pulled(&self, image: &ImageName) -> bool {
         self.containers.iter().any(|container| match container.state {
-            State::Pulling { step: PullStep::Fetch(_) } => {
+            State::Pulling { step: PullStep::Pull(_) } => {
                 container.image.name.as_ref().is_some_and(|name| name.full == image.full)
             }
             State::Pulling { step: PullStep::Look(_) | PullStep::Await }
@@ -83,18 +86,18 @@ impl PodCore {
         })
     }
 
-    /// The image is not here: it is fetched, unless that is under way or has just failed.
+    /// The image is not here: it is pulled, unless that is under way or has just failed.
     fn image_is_missing(&mut self, place: usize, full: String) {
         let image = ImageName { written: self.under_way(place).image, full };
         self.containers[place].image.name = Some(image.clone());
-        if self.is_fetched(&image) {
+        if self.is_being_pulled(&image) {
             self.containers[place].state = State::Pulling { step: PullStep::Await };
         } else if let Some((until, error)) = self.failed_pulls.held(&image, self.now) {
             let message = texts::image_back_off(&image.written, Some(error));
             self.containers[place].state = State::Idle(Hold::Image { shown_at: None, until });
             self.complain_of_held_image(place, message);
         } else {
-            self.fetch(place);
+            self.pull(place);
         }
     }
 
@@ -112,13 +115,13 @@ impl PodCore {
         }
     }
 
-    /// The image is to be fetched.
-    fn fetch(&mut self, place: usize) {
+    /// The image is to be pulled.
+    fn pull(&mut self, place: usize) {
         let definition = self.under_way(place);
         let pulling = texts::pulling(&definition);
-        let action = Action::FetchImage { container: definition.name, image: definition.image };
+        let action = Action::PullImage { container: definition.name, image: definition.image };
         let action = self.outbox.act(action, Pending::Pull(place));
-        self.containers[place].state = State::Pulling { step: PullStep::Fetch(action) };
+        self.containers[place].state = State::Pulling { step: PullStep::Pull(action) };
         self.emit(pulling);
     }
 
@@ -129,7 +132,7 @@ impl PodCore {
         result: Result<Outcome, ActionError>,
     ) {
         match self.containers[place].state {
-            State::Pulling { step: PullStep::Look(action) | PullStep::Fetch(action) }
+            State::Pulling { step: PullStep::Look(action) | PullStep::Pull(action) }
                 if action == id => {}
             State::Idle(_)
             | State::Pulling { .. }
@@ -150,7 +153,7 @@ impl PodCore {
                     self.images_are_here(place);
                 }
             }
-            Ok(Outcome::ImageToFetch { name }) => self.image_is_missing(place, name),
+            Ok(Outcome::ImageToPull { name }) => self.image_is_missing(place, name),
             Ok(other) => {
                 let message = format!("the runtime answered {other:?} to the pull");
                 self.image_failed(place, ActionError { kind: ActionErrorKind::ImagePull, message });

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rekindle_controllers::{Change, NamespacedName, Object};
 use rekindle_ladder::has_recovered;
+use rekindle_metrics::{Counter, Family, Histogram, Kind, Source, Text};
 use rekindle_types::Tick;
-use rekindle_types::metrics::{Counter, Family, Histogram, Kind, Source, Text};
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, RestartLedgerStatus, Rung};
 
 /// Upper bounds in seconds: from a restart that helps at once to an outage of some hours.

@@ -200,11 +200,11 @@ impl PodOnNode {
                 }
                 effects.push(answer(20, Outcome::Done));
             }
-            Action::PullImage { image, .. } => {
+            Action::FindImage { image, .. } => {
                 effects.push(answer(1, self.look_for_image(&image, faults.registry())));
             }
-            Action::FetchImage { image, .. } => {
-                let (took, fetched) = self.fetch_image(now, &image, faults.registry());
+            Action::PullImage { image, .. } => {
+                let (took, fetched) = self.pull_image(now, &image, faults.registry());
                 effects.push(Effect::Answer(took, id, fetched));
             }
             Action::StartContainer { key, target: _ }

@@ -49,7 +49,7 @@ impl Pulls {
             self.missing.entry(image.to_owned()).or_default();
         }
         match self.missing.contains_key(image) {
-            true => Outcome::ImageToFetch { name: image.to_owned() },
+            true => Outcome::ImageToPull { name: image.to_owned() },
             false => {
                 let source = ImageSource::AlreadyPresent;
                 Outcome::ImagePresent { image_id: image.to_owned(), source }
@@ -107,7 +107,7 @@ impl PodOnNode {
     }
 
     /// An image is pulled: how long that takes, and what comes of it.
-    pub(super) fn fetch_image(
+    pub(super) fn pull_image(
         &mut self,
         now: Tick,
         image: &str,
@@ -127,7 +127,7 @@ impl PodOnNode {
         let held: Vec<String> = self.pulls.held(now).cloned().collect();
         self.tally.held_pulls += u64::from(!held.is_empty());
         if bug == Some(KnownBug::PullBackoffOfSandbox) {
-            held.iter().for_each(|image| drop(self.fetch_image(now, image, registry)));
+            held.iter().for_each(|image| drop(self.pull_image(now, image, registry)));
         }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn to_fetch(image: &str) -> Outcome {
-        Outcome::ImageToFetch { name: image.to_owned() }
+        Outcome::ImageToPull { name: image.to_owned() }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt};
 use rekindle_api::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnNode};
 use rekindle_api::outcome::Answer;
 use rekindle_api::resource_metrics::NodeFigures;
-use rekindle_types::metrics;
+use rekindle_metrics as metrics;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 

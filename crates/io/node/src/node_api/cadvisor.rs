@@ -2,8 +2,8 @@
 //! others. The pod as a whole has an empty `container` label, as there.
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_metrics::{Kind, Text};
 use rekindle_runtime::{CgroupUsage, CpuUsage};
-use rekindle_types::metrics::{Kind, Text};
 
 use crate::usage::{ContainerUsage, Measured, NodeUsage, PodUsage};
 

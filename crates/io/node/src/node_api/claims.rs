@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Volume;
-use rekindle_types::metrics::{Kind, Text};
+use rekindle_metrics::{Kind, Text};
 use rekindle_types::pods::claim_name;
 use rekindle_types::{PodRef, Tick};
 use tokio::sync::Mutex;

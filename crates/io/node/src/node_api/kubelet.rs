@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use rekindle_metrics::{Kind, ProcessFiles, Text};
 use rekindle_runtime::{ContainerState, SandboxSnapshot, SandboxState};
-use rekindle_types::metrics::{Kind, ProcessFiles, Text};
 
 use crate::config::Config;
 use crate::counters::Counters;

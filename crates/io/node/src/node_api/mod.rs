@@ -27,8 +27,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use rekindle_metrics as metrics;
 use rekindle_runtime::{Runtime, RuntimeError};
-use rekindle_types::{PodRef, TickDuration, metrics};
+use rekindle_types::{PodRef, TickDuration};
 
 use self::claims::ClaimReader;
 use crate::config::Config;

@@ -1,9 +1,9 @@
 //! `/metrics/resource`: what metrics-server and autoscalers read. Names, labels and times as the
 //! kubelet's.
 
+use rekindle_metrics::{Kind, Text};
 use rekindle_runtime::{CgroupUsage, RuntimeError};
 use rekindle_types::Tick;
-use rekindle_types::metrics::{Kind, Text};
 
 use crate::usage::{NodeUsage, PodUsage};
 

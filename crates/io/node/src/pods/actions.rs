@@ -96,10 +96,10 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             // names
             Action::SetUpSandbox { attempt, refresh: _ } => self.set_up_sandbox(attempt).await,
             Action::TearDownSandbox { attempt } => self.tear_down_sandbox(attempt).await,
-            Action::PullImage { container: _, image, policy } => {
+            Action::FindImage { container: _, image, policy } => {
                 self.look_for_image(&image, policy).await
             }
-            Action::FetchImage { container: _, image } => self.fetch_image(&image).await,
+            Action::PullImage { container: _, image } => self.pull_image(&image).await,
             Action::StartContainer { key, target } => self.start_container(key, target).await,
             Action::SignalContainer { key } => self.signal_container(key).await,
             Action::KillContainer { key } => self.kill_container(key).await,

@@ -37,8 +37,8 @@ impl AskedContainers {
             | Action::MountVolumes
             | Action::RefreshVolumes
             | Action::SetUpSandbox { .. }
+            | Action::FindImage { .. }
             | Action::PullImage { .. }
-            | Action::FetchImage { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }

@@ -1,6 +1,6 @@
 //! Which time is to be made up for, and when the next one comes.
 
-use rekindle_types::cron::Schedule;
+use rekindle_cron::Schedule;
 use rekindle_types::{Tick, TickDuration};
 
 /// More missed times than this are pointed out (upstream: one may be looking at a clock that was

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use rekindle_cron::in_zone;
 use rekindle_types::Tick;
-use rekindle_types::cron::in_zone;
 use rekindle_types::reasons::event;
 use serde_json::json;
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
-use rekindle_types::cron::{Schedule, time_zone};
+use rekindle_cron::{Schedule, time_zone};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::events::{Note, Severity};

@@ -62,7 +62,7 @@ fn a_status_is_written_at_once_when_what_follows_takes_as_long_as_a_registry() {
     let mut world = World::new(pod(json!({"containers": [{"name": "app", "image": image}]})));
     for _ in 0..20 {
         world.journal_ends(true);
-        let fetched = |(_, action): &(_, Action)| matches!(action, Action::FetchImage { .. });
+        let fetched = |(_, action): &(_, Action)| matches!(action, Action::PullImage { .. });
         if world.under_way.iter().any(fetched) {
             break;
         }

@@ -204,7 +204,7 @@ impl World {
     pub(crate) fn fail(&mut self, place: usize) {
         let (id, action) = self.under_way.remove(place);
         let kind = match action {
-            Action::PullImage { .. } | Action::FetchImage { .. } => ActionErrorKind::ImagePull,
+            Action::FindImage { .. } | Action::PullImage { .. } => ActionErrorKind::ImagePull,
             Action::StartContainer { .. } => ActionErrorKind::ContainerCreate,
             _ => ActionErrorKind::Other,
         };
@@ -335,7 +335,7 @@ fn word(effect: &PodEffect) -> &'static str {
         PodEffect::Perform(_, action) => match action {
             Action::MountVolumes => "mount",
             Action::SetUpSandbox { .. } => "sandbox",
-            Action::PullImage { .. } => "pull",
+            Action::FindImage { .. } => "pull",
             Action::StartContainer { .. } => "start",
             Action::SignalContainer { .. } => "signal",
             Action::KillContainer { .. } => "kill",

@@ -165,7 +165,7 @@ pub(crate) fn fault(action: &Action) -> ActionErrorKind {
     match action {
         Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
         Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
-        Action::PullImage { .. } | Action::FetchImage { .. } => ActionErrorKind::ImagePull,
+        Action::FindImage { .. } | Action::PullImage { .. } => ActionErrorKind::ImagePull,
         Action::StartContainer { .. } => ActionErrorKind::ContainerStart,
         _ => ActionErrorKind::Other,
     }

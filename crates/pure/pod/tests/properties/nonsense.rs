@@ -90,7 +90,7 @@ fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
             image_id: String::new(),
             source: rekindle_pod::ImageSource::AlreadyPresent,
         }),
-        2 => Just(Outcome::ImageToFetch { name: String::new() }),
+        2 => Just(Outcome::ImageToPull { name: String::new() }),
         2 => Just(Outcome::ContainerMade { made: Made::default(), start: Ok(world::START) }),
         1 => Just(Outcome::ContainerMade {
             made: Made::default(),

@@ -16,9 +16,9 @@ pub fn action(action: &Action) -> String {
             format!("SetUpSandbox {attempt} refresh={refresh:?}")
         }
         Action::TearDownSandbox { attempt } => format!("TearDownSandbox {attempt}"),
-        Action::FetchImage { container, image } => format!("FetchImage {container} {image}"),
-        Action::PullImage { container, image, policy } => {
-            format!("PullImage {container} {image} {policy:?}")
+        Action::PullImage { container, image } => format!("PullImage {container} {image}"),
+        Action::FindImage { container, image, policy } => {
+            format!("FindImage {container} {image} {policy:?}")
         }
         Action::StartContainer { key, target: None } => {
             format!("StartContainer {}", container_key(key))

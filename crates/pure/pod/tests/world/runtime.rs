@@ -74,8 +74,8 @@ impl Runtime {
                 self.tear_down(now, *attempt);
                 Ok(Outcome::Done)
             }
-            Action::PullImage { image, policy, .. } => Ok(self.look_for_image(image, *policy)),
-            Action::FetchImage { image, .. } => {
+            Action::FindImage { image, policy, .. } => Ok(self.look_for_image(image, *policy)),
+            Action::PullImage { image, .. } => {
                 self.fetched.insert(in_full(image));
                 let source = ImageSource::Pulled {
                     took: TickDuration::from_millis(1200),
@@ -413,7 +413,7 @@ pub fn made(key: &ContainerKey) -> Made {
 }
 
 fn to_fetch(image: &str) -> Outcome {
-    Outcome::ImageToFetch { name: in_full(image) }
+    Outcome::ImageToPull { name: in_full(image) }
 }
 
 /// Without a tag it is the image tagged `latest`.

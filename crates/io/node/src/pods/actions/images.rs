@@ -27,7 +27,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 ),
             }),
             (PullPolicy::Always, Some(_) | None) | (PullPolicy::IfNotPresent, None) => {
-                Ok(Outcome::ImageToFetch { name: full_name(image) })
+                Ok(Outcome::ImageToPull { name: full_name(image) })
             }
         }
     }
@@ -38,7 +38,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     /// Asks the registry. Dropping the future ends the pull.
-    pub(super) async fn fetch_image(self, image: &str) -> ActionResult {
+    pub(super) async fn pull_image(self, image: &str) -> ActionResult {
         let asked_at = self.node.clock.now();
         let keyring = self.pull_secrets().await?.keyring;
         let _place = self.node.images.pull_place().await;
@@ -61,7 +61,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     pub(crate) async fn have_images(self, images: Vec<NeededImage>) -> Result<(), String> {
         for NeededImage { container, image, policy } in images {
             let found = match self.clone().look_for_image(&image, policy).await {
-                Ok(Outcome::ImageToFetch { .. }) => self.clone().fetch_image(&image).await,
+                Ok(Outcome::ImageToPull { .. }) => self.clone().pull_image(&image).await,
                 looked => looked,
             };
             found.map_err(|error| {

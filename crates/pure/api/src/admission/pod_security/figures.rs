@@ -1,7 +1,7 @@
 //! The counters of Pod Security admission, under upstream's names. There is no audit log, so mode
 //! `audit` only counts here.
 
-use rekindle_types::metrics::{Counter, Family, Text};
+use rekindle_metrics::{Counter, Family, Text};
 
 use super::policy::{LevelAtVersion, PolicyMode, PolicyVersion};
 use crate::discovery;

@@ -28,7 +28,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use policy::{
     LevelAtVersion, NamespacePolicy, PolicyLevel, PolicyMode, level_label, version_label,
 };
-use rekindle_types::metrics::Text;
+use rekindle_metrics::Text;
 
 use super::ObjectWrite;
 use crate::call::{Call, Part};

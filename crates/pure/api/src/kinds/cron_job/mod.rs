@@ -5,8 +5,8 @@
 mod validate;
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus};
+use rekindle_cron::{Schedule, time_zone};
 use rekindle_types::Tick;
-use rekindle_types::cron::{Schedule, time_zone};
 
 use super::defaults;
 use super::preparation;

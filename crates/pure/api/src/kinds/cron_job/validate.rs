@@ -2,7 +2,7 @@
 //! been filled before.
 
 use k8s_openapi::api::batch::v1::{CronJobSpec, JobSpec};
-use rekindle_types::cron::{Schedule, time_zone as find_time_zone};
+use rekindle_cron::{Schedule, time_zone as find_time_zone};
 
 use crate::kinds::{job, template};
 use crate::registry::field_error::{FieldError, Problem};

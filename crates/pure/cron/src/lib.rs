@@ -7,6 +7,7 @@
 //! The clock on the wall decides, and real time passes under it. When clocks go forward, the times
 //! that are left out do not come; when they go back, the times that come twice are two times.
 //! `@every` counts from the last time and knows no wall.
+#![forbid(unsafe_code)]
 
 mod field;
 mod parse;
@@ -15,9 +16,9 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
-use crate::{Tick, TickDuration};
 use field::Values;
 pub use parse::ParseError;
+use rekindle_types::{Tick, TickDuration};
 
 const MINUTE: TickDuration = TickDuration::from_secs(60);
 /// A time that does not come within so many years does not come (robfig/cron).

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Text;
 use super::text::number;
-use crate::TickDuration;
+use rekindle_types::TickDuration;
 
 /// Upper bounds in seconds for what takes milliseconds to a minute.
 pub const SECONDS: &[f64] =
@@ -70,7 +70,7 @@ fn whole(number: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Kind;
+    use crate::Kind;
 
     #[test]
     fn buckets_hold_all_that_is_not_above_them() {

@@ -1,5 +1,6 @@
 //! Figures for a monitoring system: counters and histograms that are cheap to raise, and the
 //! Prometheus text format (0.0.4) that they are told in. See docs/adr/0014.
+#![forbid(unsafe_code)]
 
 mod family;
 mod histogram;

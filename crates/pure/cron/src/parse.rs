@@ -2,7 +2,7 @@
 
 use super::field::{self, Choice};
 use super::{Days, Fields, Pattern};
-use crate::TickDuration;
+use rekindle_types::TickDuration;
 
 /// What is wrong with a schedule, in the words of robfig/cron.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
