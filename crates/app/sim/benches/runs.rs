@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    Action, Answer, Config, Event, ImageSource, Made, Outcome as Done, PodCore, Snapshot,
+    Action, Config, CoreOutput, Event, ImageSource, Made, Outcome as Done, PodCore, Snapshot,
 };
 use rekindle_sim::{Campaign, Policy, Scenario};
 use rekindle_types::{Exit, ExitStatus, Tick, TickDuration};
@@ -93,9 +93,9 @@ fn core_alone(length: TickDuration) {
     core.handle(now, Event::RuntimeSnapshot(Snapshot::default()));
     let mut starts = 0;
     while now <= end {
-        while let Some((id, action)) = core.poll_action() {
+        while let Some(output) = core.poll_output() {
+            let CoreOutput::Act(id, action) = output else { continue };
             let outcome = match &action {
-                _ if action.answer() == Answer::None => continue,
                 Action::SetUpSandbox { .. } => {
                     Done::SandboxReady { ips: vec![Ipv4Addr::LOCALHOST.into()] }
                 }

@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ActionError, ActionId, Config, ContainerKey, Event, Journal, Outcome, SandboxSeenState,
-    Snapshot,
+    ActionError, ActionId, Config, ContainerKey, Event, Journal, Outcome, RestartReport,
+    SandboxSeenState, Snapshot,
 };
-use rekindle_pod_driver::{Existence, PodDriver, RestartReport, StatusToWrite};
+use rekindle_pod_driver::{Existence, PodDriver, StatusToWrite};
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::behaviour::Origin;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_controllers::plan::Propagation;
 use rekindle_controllers::{Kind, ObjectId};
-use rekindle_pod::{Action, ActionError, ActionErrorKind, Answer};
+use rekindle_pod::{Action, ActionError, ActionErrorKind};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::Value;
@@ -385,7 +385,7 @@ impl Faults {
         let Rates { runtime_fails, runtime_unsaid, runtime_late, runtime_silent, .. } = self.rates;
         let answered = runtime_fails + runtime_unsaid + runtime_late;
         let of_all = answered + runtime_silent;
-        if of_all == 0 || action.answer() == Answer::None {
+        if of_all == 0 {
             return Fate::Well;
         }
         let drawn = self.entropy.below(1_000);
@@ -446,13 +446,7 @@ pub(crate) fn error_of(action: &Action) -> ActionError {
         | Action::UpdateSandbox { .. }
         | Action::UpdateContainer { .. }
         | Action::RunProbe { .. }
-        | Action::RunHook { .. }
-        | Action::Persist(_)
-        | Action::RequestResources(_)
-        | Action::WriteStatus(_)
-        | Action::EmitEvent(_)
-        | Action::ReportRestart { .. }
-        | Action::Finish => ActionErrorKind::Other,
+        | Action::RunHook { .. } => ActionErrorKind::Other,
     };
     injected(kind)
 }

@@ -69,13 +69,7 @@ impl Asked {
             Action::RunHook { key, hook, .. } => Some(Self::Hook(key.clone(), *hook)),
             Action::PullImage { .. }
             | Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. }
-            | Action::Persist(_)
-            | Action::RequestResources(_)
-            | Action::WriteStatus(_)
-            | Action::EmitEvent(_)
-            | Action::ReportRestart { .. }
-            | Action::Finish => None,
+            | Action::UpdateContainer { .. } => None,
         }
     }
 }

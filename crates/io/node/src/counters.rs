@@ -93,15 +93,7 @@ impl Counted {
             Action::RunProbe { key, probe, timeout: _ } => {
                 Self::Probe { kind: *probe, container: key.name.0.clone() }
             }
-            Action::RequestResources(_)
-            | Action::MountVolumes
-            | Action::RefreshVolumes
-            | Action::RunHook { .. }
-            | Action::Persist(_)
-            | Action::WriteStatus(_)
-            | Action::EmitEvent(_)
-            | Action::ReportRestart { .. }
-            | Action::Finish => Self::Nothing,
+            Action::MountVolumes | Action::RefreshVolumes | Action::RunHook { .. } => Self::Nothing,
         }
     }
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use rekindle_pod::{Action, ActionId, Config, Event, Journal, Loss, PodCore, concerns_core};
+use rekindle_pod::{
+    ActionId, Config, CoreOutput, CoreReport, Event, Journal, Loss, PodCore, concerns_core,
+};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::effect::{Existence, JournalFailure, PodEffect, RestartReport};
+use crate::effect::{Existence, JournalFailure, PodEffect};
 use crate::grace::{deletion_grace_seconds, spec_grace_seconds};
 use crate::journal_gate::JournalGate;
 use crate::latest_write::Urgency;
@@ -170,10 +172,10 @@ impl PodDriver {
         if self.gate.is_closed() {
             return None;
         }
-        // nothing follows a core's last action but a further deletion
+        // nothing follows a core's last report but a further deletion
         while !self.finish_due {
-            let Some((id, action)) = self.core.poll_action() else { break };
-            if let Some(effect) = self.effect_of(id, action) {
+            let Some(output) = self.core.poll_output() else { break };
+            if let Some(effect) = self.effect_of(output) {
                 return Some(effect);
             }
         }
@@ -239,45 +241,37 @@ impl PodDriver {
         self.core.handle(now, Event::DeleteRequested { grace });
     }
 
-    /// What the loop does for an action of the core, if anything.
-    fn effect_of(&mut self, id: ActionId, action: Action) -> Option<PodEffect> {
-        match action {
-            Action::Persist(journal) => {
-                self.gate = JournalGate::Writing;
-                Some(PodEffect::Persist(journal))
-            }
-            Action::WriteStatus(status) => {
-                self.untold = Some(status);
-                Some(PodEffect::Advance)
-            }
-            Action::EmitEvent(event) => self.is_serving().then_some(PodEffect::Record(event)),
-            Action::ReportRestart { id, phase, message, at } => {
-                let report = RestartReport { id, phase, message, at };
-                self.is_serving().then_some(PodEffect::ReportRestart(report))
-            }
-            Action::RequestResources(request) => Some(PodEffect::RequestResources(request)),
-            Action::Finish => {
-                self.finish_due = true;
-                None
-            }
-            Action::MountVolumes
-            | Action::RefreshVolumes
-            | Action::SetUpSandbox { .. }
-            | Action::TearDownSandbox { .. }
-            | Action::FindImage { .. }
-            | Action::PullImage { .. }
-            | Action::StartContainer { .. }
-            | Action::SignalContainer { .. }
-            | Action::KillContainer { .. }
-            | Action::RemoveContainer { .. }
-            | Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. }
-            | Action::RunProbe { .. }
-            | Action::RunHook { .. } => {
+    /// What the loop does for an output of the core, if anything.
+    fn effect_of(&mut self, output: CoreOutput) -> Option<PodEffect> {
+        match output {
+            CoreOutput::Act(id, action) => {
                 if action.leads_on() {
                     self.leading_on.insert(id);
                 }
                 Some(PodEffect::Perform(id, action))
+            }
+            CoreOutput::Report(report) => self.effect_of_report(report),
+        }
+    }
+
+    fn effect_of_report(&mut self, report: CoreReport) -> Option<PodEffect> {
+        match report {
+            CoreReport::Persist(journal) => {
+                self.gate = JournalGate::Writing;
+                Some(PodEffect::Persist(journal))
+            }
+            CoreReport::WriteStatus(status) => {
+                self.untold = Some(status);
+                Some(PodEffect::Advance)
+            }
+            CoreReport::EmitEvent(event) => self.is_serving().then_some(PodEffect::Record(event)),
+            CoreReport::Restart(report) => {
+                self.is_serving().then_some(PodEffect::ReportRestart(report))
+            }
+            CoreReport::RequestResources(request) => Some(PodEffect::RequestResources(request)),
+            CoreReport::Finish => {
+                self.finish_due = true;
+                None
             }
         }
     }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
-use rekindle_pod::{Action, ActionId, Journal, PodEvent, ResourceRequest};
-use rekindle_types::Tick;
-use rekindle_types::v1alpha1::PodRestartPhase;
+use rekindle_pod::{Action, ActionId, Journal, PodEvent, ResourceRequest, RestartReport};
 
 use crate::status_queue::StatusToWrite;
 
@@ -32,22 +30,10 @@ pub enum PodEffect {
     Record(PodEvent),
     /// Tell how a restart request goes.
     ReportRestart(RestartReport),
-    /// Nothing of the pod is left but its volumes and its journal: see [`Action::Finish`]. The
+    /// Nothing of the pod is left but its volumes and its journal: see
+    /// [`CoreReport::Finish`](rekindle_pod::CoreReport::Finish). The
     /// journal is kept until [`is_status_settled`](crate::PodDriver::is_status_settled).
     Finish,
-}
-
-/// How a restart request goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RestartReport {
-    /// The UID of the PodRestart.
-    pub id: String,
-    /// Where it is.
-    pub phase: PodRestartPhase,
-    /// For people.
-    pub message: String,
-    /// When this phase began.
-    pub at: Tick,
 }
 
 /// Whether the API still has the pod.

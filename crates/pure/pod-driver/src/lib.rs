@@ -29,7 +29,7 @@ pub mod latest_write;
 pub mod status_queue;
 
 pub use driver::PodDriver;
-pub use effect::{Existence, JournalFailure, PodEffect, RestartReport};
+pub use effect::{Existence, JournalFailure, PodEffect};
 pub use grace::{deletion_grace_seconds, spec_grace_seconds};
 pub use latest_write::{LatestWrite, Urgency, WriteOutcome};
 pub use status_queue::{StatusAnswer, StatusQueue, StatusToWrite};

@@ -1,6 +1,5 @@
-//! What the core wants done. The driver polls actions in order and may carry out several at a time;
-//! it answers each with `Event::ActionResult`, but for the three that cannot fail in a way the core
-//! could mend (see [`Action::answer`]).
+//! What comes out of the core: actions, which the driver answers, and reports, which it does not.
+//! It polls them in order and may carry out several actions at a time.
 
 use std::sync::Arc;
 
@@ -11,14 +10,56 @@ use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Journal;
-use crate::key::ContainerKey;
+use crate::key::{ActionId, ContainerKey};
+
+/// One thing that comes out of the core.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CoreOutput {
+    /// To be carried out, and answered with exactly one `Event::ActionResult`.
+    Act(ActionId, Action),
+    /// To be told. No answer: the driver retries by itself (status, events, restarts), or says that
+    /// it cannot go on (journal).
+    Report(CoreReport),
+}
+
+/// What the core tells. Each is idempotent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CoreReport {
+    /// Keep this journal before anything more is polled. It must survive kill -9 of the agent.
+    /// While that cannot be done: [`crate::PodCore::hold_up`].
+    Persist(Arc<Journal>),
+    /// Ask the node for other resources. It answers with `Event::ResourcesDecided`, and again when
+    /// it changes its mind; a later request takes the place of this one.
+    RequestResources(Box<ResourceRequest>),
+    /// Write the status to the API. A newer one replaces one that is not written yet.
+    WriteStatus(Arc<PodStatus>),
+    /// Record an Event on the pod.
+    EmitEvent(PodEvent),
+    /// Tell how a restart request goes.
+    Restart(RestartReport),
+    /// Everything of the pod has ended and is cleaned up, volumes excepted: unmount them, forget
+    /// the journal, and remove the API object if it is being deleted. The last status must be in
+    /// the API before the journal is forgotten: how the containers ended is known nowhere else by
+    /// then. Asked for again when a finished pod is deleted.
+    Finish,
+}
+
+/// How a restart request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestartReport {
+    /// The UID of the PodRestart.
+    pub id: String,
+    /// Where it is.
+    pub phase: PodRestartPhase,
+    /// For people.
+    pub message: String,
+    /// When this phase began.
+    pub at: Tick,
+}
 
 /// One thing to do. Every action is idempotent by its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Keep this journal before anything more is polled. It must survive kill -9 of the agent.
-    /// While that cannot be done: [`crate::PodCore::hold_up`].
-    Persist(Arc<Journal>),
     /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again
     /// after a refresh.
     MountVolumes,
@@ -79,9 +120,6 @@ pub enum Action {
         /// Which start.
         key: ContainerKey,
     },
-    /// Ask the node for other resources. It answers with `Event::ResourcesDecided`, and again when
-    /// it changes its mind; a later request takes the place of this one.
-    RequestResources(Box<ResourceRequest>),
     /// Change the limits of the pod as a whole to those of [`crate::PodCore::granted_pod`].
     UpdateSandbox {
         /// Of which sandbox.
@@ -115,36 +153,6 @@ pub enum Action {
         /// How long it may take.
         limit: HookLimit,
     },
-    /// Write the status to the API. A newer one replaces one that is not written yet.
-    WriteStatus(Arc<PodStatus>),
-    /// Record an Event on the pod.
-    EmitEvent(PodEvent),
-    /// Tell how a restart request goes.
-    ReportRestart {
-        /// The UID of the PodRestart.
-        id: String,
-        /// Where it is.
-        phase: PodRestartPhase,
-        /// For people.
-        message: String,
-        /// When this phase began.
-        at: Tick,
-    },
-    /// Everything of the pod has ended and is cleaned up, volumes excepted: unmount them, forget
-    /// the journal, and remove the API object if it is being deleted. The last status must be in
-    /// the API before the journal is forgotten: how the containers ended is known nowhere else by
-    /// then. Asked for again when a finished pod is deleted.
-    Finish,
-}
-
-/// Whether the driver must answer an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// With exactly one `Event::ActionResult`.
-    Expected,
-    /// No answer: the driver retries by itself (status, events, reports) or stops (journal,
-    /// finish).
-    None,
 }
 
 impl Action {
@@ -173,42 +181,10 @@ impl Action {
             | Action::SignalContainer { .. }
             | Action::KillContainer { .. }
             | Action::RemoveContainer { .. }
-            | Action::RequestResources(_)
             | Action::UpdateSandbox { .. }
             | Action::UpdateContainer { .. }
             | Action::RunProbe { .. }
-            | Action::RunHook { .. }
-            | Action::Persist(_)
-            | Action::WriteStatus(_)
-            | Action::EmitEvent(_)
-            | Action::ReportRestart { .. }
-            | Action::Finish => false,
-        }
-    }
-
-    /// Whether the driver must answer it.
-    pub const fn answer(&self) -> Answer {
-        match self {
-            Action::MountVolumes
-            | Action::RefreshVolumes
-            | Action::SetUpSandbox { .. }
-            | Action::TearDownSandbox { .. }
-            | Action::FindImage { .. }
-            | Action::PullImage { .. }
-            | Action::StartContainer { .. }
-            | Action::SignalContainer { .. }
-            | Action::KillContainer { .. }
-            | Action::RemoveContainer { .. }
-            | Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. }
-            | Action::RunProbe { .. }
-            | Action::RunHook { .. } => Answer::Expected,
-            Action::Persist(_)
-            | Action::RequestResources(_)
-            | Action::WriteStatus(_)
-            | Action::EmitEvent(_)
-            | Action::ReportRestart { .. }
-            | Action::Finish => Answer::None,
+            | Action::RunHook { .. } => false,
         }
     }
 }

@@ -20,7 +20,7 @@ use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::action::{Action, HookKind, PodEvent};
+use crate::action::{CoreOutput, CoreReport, HookKind, PodEvent};
 use crate::backoff::Task;
 use crate::blueprint::Blueprint;
 use crate::config::Config;
@@ -109,7 +109,7 @@ pub(crate) enum Keep {
     Now,
 }
 
-/// Whether this batch ends with [`Action::Finish`].
+/// Whether this batch ends with [`CoreReport::Finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FinishRequest {
     None,
@@ -192,14 +192,14 @@ impl PodCore {
         self.settle();
     }
 
-    /// The next thing to do, oldest first. Actions may be carried out at the same time, but to poll
-    /// on after an [`Action::Persist`] says that it is done, or that it [cannot be](Self::hold_up).
+    /// The next thing to do or to tell, oldest first. Actions may be carried out at the same time,
+    /// but to poll on after a [`CoreReport::Persist`] says that it is done, or that it [cannot be](Self::hold_up).
     ///
     /// While the journal cannot be written these are preStop hooks, stop signals and SIGKILL of a
     /// pod that is over, which need none: an agent that starts before it was written finds out anew
     /// that the pod is over, and asks once more. All else waits: a restart would be carried out
     /// twice, and how containers ended is known nowhere else once a sandbox is gone.
-    pub fn poll_action(&mut self) -> Option<(ActionId, Action)> {
+    pub fn poll_output(&mut self) -> Option<CoreOutput> {
         match (self.is_held_up(), self.is_ending()) {
             (false, _) => self.outbox.pop().or_else(|| self.tell()),
             (true, true) => self.outbox.pop_end(),
@@ -256,7 +256,7 @@ impl PodCore {
         self.resize.granted.requests(&self.pod)
     }
 
-    /// True after [`Action::Finish`] was asked for: nothing of the pod is left here. Nothing
+    /// True after [`CoreReport::Finish`] was asked for: nothing of the pod is left here. Nothing
     /// follows but answers: a restart request is refused, a (first or repeated) deletion asks for
     /// `Finish` again.
     pub fn is_finished(&self) -> bool {
@@ -266,7 +266,7 @@ impl PodCore {
         }
     }
 
-    /// The journal as it is now; what [`Action::Persist`] carries at each change.
+    /// The journal as it is now; what [`CoreReport::Persist`] carries at each change.
     pub fn journal(&self) -> Journal {
         if let Some(left) = &self.left_with_node {
             return self.journal_left(left);
@@ -434,12 +434,12 @@ impl PodCore {
             Lifecycle::Recovering { .. } | Lifecycle::Finished(_) => None,
             Lifecycle::Active | Lifecycle::Ending(_) => self.changed_journal(),
         };
-        self.outbox.close_batch(journal.map(Action::Persist));
+        self.outbox.close_batch(journal.map(CoreReport::Persist));
     }
 
     /// What is told comes behind what is done: a start does not wait until the status of the crash
     /// before it is put together.
-    fn tell(&mut self) -> Option<(ActionId, Action)> {
+    fn tell(&mut self) -> Option<CoreOutput> {
         let status = match self.lifecycle {
             Lifecycle::Recovering { .. } => None,
             Lifecycle::Finished(_) | Lifecycle::Active | Lifecycle::Ending(_) => {
@@ -447,7 +447,7 @@ impl PodCore {
             }
         };
         let last = self.take_finish();
-        self.outbox.tell(status.map(Action::WriteStatus), last);
+        self.outbox.tell(status.map(CoreReport::WriteStatus), last);
         self.outbox.pop()
     }
 
@@ -556,7 +556,7 @@ impl PodCore {
     }
 
     pub(crate) fn emit(&mut self, event: PodEvent) {
-        self.outbox.note(Action::EmitEvent(event));
+        self.outbox.note(CoreReport::EmitEvent(event));
     }
 
     pub(crate) fn pod_name(&self) -> &str {

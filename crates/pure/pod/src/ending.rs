@@ -11,7 +11,7 @@ use rekindle_types::reasons::pod as reason;
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::action::Action;
+use crate::action::CoreReport;
 use crate::core::{FinishRequest, Keep, Lifecycle, PodCore};
 use crate::event::{Eviction, EvictionCause};
 use crate::journal::{EndCause, EndingRecord, Ground, Halt, RestartStage};
@@ -190,10 +190,10 @@ impl PodCore {
         }
     }
 
-    pub(crate) fn take_finish(&mut self) -> Option<Action> {
+    pub(crate) fn take_finish(&mut self) -> Option<CoreReport> {
         match std::mem::replace(&mut self.finish, FinishRequest::None) {
             FinishRequest::None => None,
-            FinishRequest::Due => Some(Action::Finish),
+            FinishRequest::Due => Some(CoreReport::Finish),
         }
     }
 }

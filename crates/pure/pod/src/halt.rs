@@ -19,7 +19,7 @@
 //! begins to end a pod when it is done with starting); the journal tells the next agent what was
 //! not asked yet. While the journal cannot be written, nothing of a pod that goes on is: its
 //! deadlines stand still, and none of them comes before the container had the time between that its
-//! spec gives it. A pod that is over asks its containers all the same (see `PodCore::poll_action`).
+//! spec gives it. A pod that is over asks its containers all the same (see `PodCore::poll_output`).
 
 use rekindle_types::{Tick, TickDuration};
 

@@ -3,14 +3,14 @@
 //! same actions.
 //!
 //! ```text
-//!              Event                 ┌───────────┐  Action, in order
-//!  driver ───────────────► handle ──►│  PodCore  │──► poll_action ──────► driver
+//!              Event                 ┌───────────┐  CoreOutput, in order
+//!  driver ───────────────► handle ──►│  PodCore  │──► poll_output ──────► driver
 //!         ◄─ poll_timeout ─ handle_timeout       │
 //!                                    └───────────┘
 //! ```
 //!
-//! A pod whose containers are all gone and cleaned up asks for [`Action::Finish`] and is done. What
-//! must survive a crash of the agent goes out as [`Action::Persist`] before the actions that depend
+//! A pod whose containers are all gone and cleaned up asks for [`CoreReport::Finish`] and is done. What
+//! must survive a crash of the agent goes out as [`CoreReport::Persist`] before the actions that depend
 //! on it; [`PodCore::recover`] takes it in again. Even without it, a [`Snapshot`] of the runtime
 //! and the status in the API are enough to go on.
 //!
@@ -82,8 +82,8 @@ mod update;
 mod volumes;
 
 pub use action::{
-    Action, Answer, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind, PullPolicy,
-    ResourceRequest, Restarts, Severity,
+    Action, CoreOutput, CoreReport, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind,
+    PullPolicy, ResourceRequest, RestartReport, Restarts, Severity,
 };
 pub use conditions::owns_condition;
 pub use config::Config;

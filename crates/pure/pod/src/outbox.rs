@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rekindle_types::SandboxAttempt;
 
-use crate::action::{Action, HookKind, ProbeKind};
+use crate::action::{Action, CoreOutput, CoreReport, HookKind, ProbeKind};
 use crate::key::{ActionId, ContainerKey};
 
 /// What an answer is for.
@@ -35,15 +35,15 @@ enum Way {
     HeldUp,
 }
 
-/// Actions on their way to the driver. Those of one event form a batch, so that the journal can go
-/// in front of them.
+/// What is on its way to the driver. The actions of one event form a batch, so that the journal can
+/// go in front of them.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     way: Way,
     next_id: u64,
-    queue: VecDeque<(ActionId, Action)>,
+    queue: VecDeque<CoreOutput>,
     batch: Vec<(ActionId, Action)>,
-    notes: Vec<Action>,
+    notes: Vec<CoreReport>,
     pending: BTreeMap<ActionId, Pending>,
 }
 
@@ -57,8 +57,8 @@ impl Outbox {
     }
 
     /// Tells something, after what is asked for: it is not answered, and nothing waits for it.
-    pub(crate) fn note(&mut self, action: Action) {
-        self.notes.push(action);
+    pub(crate) fn note(&mut self, report: CoreReport) {
+        self.notes.push(report);
     }
 
     /// Whether this batch asks for something.
@@ -72,37 +72,35 @@ impl Outbox {
     }
 
     /// Closes the batch: `first` in front, then the actions.
-    pub(crate) fn close_batch(&mut self, first: Option<Action>) {
-        if let Some(action) = first {
-            let id = self.take_id();
-            self.queue.push_back((id, action));
-        }
-        self.queue.extend(self.batch.drain(..));
+    pub(crate) fn close_batch(&mut self, first: Option<CoreReport>) {
+        self.queue.extend(first.map(CoreOutput::Report));
+        self.queue.extend(self.batch.drain(..).map(|(id, action)| CoreOutput::Act(id, action)));
     }
 
     /// Behind all that: `status`, then what was told, then `last`.
-    pub(crate) fn tell(&mut self, status: Option<Action>, last: Option<Action>) {
+    pub(crate) fn tell(&mut self, status: Option<CoreReport>, last: Option<CoreReport>) {
         let notes = std::mem::take(&mut self.notes);
-        for action in status.into_iter().chain(notes).chain(last) {
-            let id = self.take_id();
-            self.queue.push_back((id, action));
-        }
+        let reports = status.into_iter().chain(notes).chain(last);
+        self.queue.extend(reports.map(CoreOutput::Report));
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(ActionId, Action)> {
+    pub(crate) fn pop(&mut self) -> Option<CoreOutput> {
         self.queue.pop_front()
     }
 
     /// The next that ends a container, whatever it stands behind.
-    pub(crate) fn pop_end(&mut self) -> Option<(ActionId, Action)> {
-        let place = self.queue.iter().position(|(_, action)| action.ends_container())?;
+    pub(crate) fn pop_end(&mut self) -> Option<CoreOutput> {
+        let place = self.queue.iter().position(|output| match output {
+            CoreOutput::Act(_, action) => action.ends_container(),
+            CoreOutput::Report(_) => false,
+        })?;
         self.queue.remove(place)
     }
 
     /// Journals that are on their way are older than the one that is written then.
     pub(crate) fn hold_up(&mut self) {
         self.way = Way::HeldUp;
-        self.queue.retain(|(_, action)| !matches!(action, Action::Persist(_)));
+        self.queue.retain(|output| !matches!(output, CoreOutput::Report(CoreReport::Persist(_))));
     }
 
     pub(crate) fn go_on(&mut self) {
@@ -115,7 +113,9 @@ impl Outbox {
 
     /// Whether an action was not polled yet.
     pub(crate) fn is_queued(&self, id: ActionId) -> bool {
-        self.queue.iter().any(|(queued, _)| *queued == id)
+        self.queue
+            .iter()
+            .any(|output| matches!(output, CoreOutput::Act(queued, _) if *queued == id))
     }
 
     fn take_id(&mut self) -> ActionId {

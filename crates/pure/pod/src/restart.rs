@@ -33,7 +33,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{ContainerAttempt, ContainerName, Tick, TickDuration};
 
-use crate::action::Action;
+use crate::action::{CoreReport, RestartReport};
 use crate::backoff::Task;
 use crate::blueprint::Role;
 use crate::container::{Container, Hold, Round, State, StopReason};
@@ -364,7 +364,7 @@ impl PodCore {
     }
 
     pub(crate) fn report(&mut self, id: String, phase: PodRestartPhase, message: String, at: Tick) {
-        self.outbox.note(Action::ReportRestart { id, phase, message, at });
+        self.outbox.note(CoreReport::Restart(RestartReport { id, phase, message, at }));
     }
 
     /// A request is over. It is remembered how, so that the same request, told again, is told so

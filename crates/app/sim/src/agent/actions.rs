@@ -242,13 +242,6 @@ impl PodOnNode {
             Action::UpdateSandbox { .. } | Action::UpdateContainer { .. } => {
                 effects.push(answer(1, Outcome::Done));
             }
-            // the driver gives these out under other names
-            Action::Persist(_)
-            | Action::RequestResources(_)
-            | Action::WriteStatus(_)
-            | Action::EmitEvent(_)
-            | Action::ReportRestart { .. }
-            | Action::Finish => {}
         }
     }
 

@@ -108,12 +108,6 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             Action::UpdateContainer { key } => self.update_container(key).await,
             Action::RunProbe { key, probe, timeout } => self.run_probe(key, probe, timeout).await,
             Action::RunHook { key, hook, limit } => self.run_hook(key, hook, limit).await,
-            Action::Persist(_)
-            | Action::RequestResources(_)
-            | Action::WriteStatus(_)
-            | Action::EmitEvent(_)
-            | Action::ReportRestart { .. }
-            | Action::Finish => Ok(Outcome::Done), // the worker keeps these to itself
         }
     }
 

@@ -30,9 +30,7 @@ impl AskedContainers {
                 let sender = self.0.entry(key.clone()).or_insert_with(|| watch::Sender::new(()));
                 Some(End(sender.subscribe()))
             }
-            Action::Persist(_)
-            | Action::RequestResources(_)
-            | Action::UpdateSandbox { .. }
+            Action::UpdateSandbox { .. }
             | Action::UpdateContainer { .. }
             | Action::MountVolumes
             | Action::RefreshVolumes
@@ -41,11 +39,7 @@ impl AskedContainers {
             | Action::PullImage { .. }
             | Action::StartContainer { .. }
             | Action::SignalContainer { .. }
-            | Action::KillContainer { .. }
-            | Action::WriteStatus(_)
-            | Action::EmitEvent(_)
-            | Action::ReportRestart { .. }
-            | Action::Finish => None,
+            | Action::KillContainer { .. } => None,
         }
     }
 

@@ -14,11 +14,9 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
     Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
-    EvictionCause, Journal, Outcome, RestartRequest, oom_killing,
+    EvictionCause, Journal, Outcome, RestartReport, RestartRequest, oom_killing,
 };
-use rekindle_pod_driver::{
-    Existence, JournalFailure, PodDriver, PodEffect, RestartReport, StatusAnswer,
-};
+use rekindle_pod_driver::{Existence, JournalFailure, PodDriver, PodEffect, StatusAnswer};
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_types::pods::is_final;
 use rekindle_types::v1alpha1::PodRestart;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::resources::{DEFERRED, INFEASIBLE};
 
 use super::{Progress, Refusal, Resize, texts};
-use crate::action::{Action, ResourceRequest};
+use crate::action::{CoreReport, ResourceRequest};
 use crate::backoff::Task;
 use crate::core::{Keep, PodCore};
 use crate::event::ResourceDecision;
@@ -33,7 +33,7 @@ impl PodCore {
             held: resize.granted.requests(&self.pod),
             wanted: resize.wanted.requests(&self.pod),
         };
-        self.outbox.note(Action::RequestResources(Box::new(request)));
+        self.outbox.note(CoreReport::RequestResources(Box::new(request)));
         self.status_changed = true;
         self.moved = true;
     }

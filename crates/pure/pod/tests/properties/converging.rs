@@ -59,7 +59,7 @@ proptest! {
             now = now + TickDuration::from_millis(millis);
             core.handle(now, event);
             let mut actions = 0;
-            while core.poll_action().is_some() {
+            while core.poll_output().is_some() {
                 actions += 1;
                 prop_assert!(actions < 500);
             }

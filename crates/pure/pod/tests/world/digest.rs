@@ -3,13 +3,14 @@
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, PodStatus, ResourceRequirements,
 };
-use rekindle_pod::{Action, ContainerKey, HookLimit, LimitStep, Severity, owns_condition};
+use rekindle_pod::{
+    Action, ContainerKey, CoreReport, HookLimit, LimitStep, RestartReport, Severity, owns_condition,
+};
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{Tick, TickDuration};
 
 pub fn action(action: &Action) -> String {
     match action {
-        Action::Persist(_) => "Persist".to_owned(),
         Action::MountVolumes => "MountVolumes".to_owned(),
         Action::RefreshVolumes => "RefreshVolumes".to_owned(),
         Action::SetUpSandbox { attempt, refresh } => {
@@ -29,12 +30,6 @@ pub fn action(action: &Action) -> String {
         Action::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
         Action::KillContainer { key } => format!("KillContainer {}", container_key(key)),
         Action::RemoveContainer { key } => format!("RemoveContainer {}", container_key(key)),
-        Action::RequestResources(request) => format!(
-            "RequestResources {} held=[{}] wanted=[{}]",
-            request.ticket,
-            amounts(&request.held),
-            amounts(&request.wanted)
-        ),
         Action::UpdateSandbox { attempt, step: LimitStep::Settle } => {
             format!("UpdateSandbox {attempt} Settle")
         }
@@ -52,8 +47,20 @@ pub fn action(action: &Action) -> String {
         Action::RunHook { key, hook, limit: HookLimit::Grace(left) } => {
             format!("RunHook {} {hook:?} limit={}", container_key(key), span(*left))
         }
-        Action::WriteStatus(s) => format!("WriteStatus {}", status(s)),
-        Action::EmitEvent(event) => {
+    }
+}
+
+pub fn report(report: &CoreReport) -> String {
+    match report {
+        CoreReport::Persist(_) => "Persist".to_owned(),
+        CoreReport::RequestResources(request) => format!(
+            "RequestResources {} held=[{}] wanted=[{}]",
+            request.ticket,
+            amounts(&request.held),
+            amounts(&request.wanted)
+        ),
+        CoreReport::WriteStatus(s) => format!("WriteStatus {}", status(s)),
+        CoreReport::EmitEvent(event) => {
             let severity = match event.severity {
                 Severity::Normal => "Normal",
                 Severity::Warning => "Warning",
@@ -61,10 +68,10 @@ pub fn action(action: &Action) -> String {
             let path = event.field_path.as_deref().map(|p| format!(" [{p}]")).unwrap_or_default();
             format!("Event {severity} {}: {}{path}", event.reason, event.message)
         }
-        Action::ReportRestart { id, phase, message, .. } => {
+        CoreReport::Restart(RestartReport { id, phase, message, .. }) => {
             format!("ReportRestart {id} {phase:?}: {message}")
         }
-        Action::Finish => "Finish".to_owned(),
+        CoreReport::Finish => "Finish".to_owned(),
     }
 }
 

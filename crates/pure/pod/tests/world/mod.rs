@@ -14,8 +14,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, ResourceRequirements};
 use rekindle_pod::journal::ResizeStanding;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, Answer, Config, ContainerKey, Event, Journal,
-    Outcome, PodCore, ResourceDecision, ResourceRequest, RestartRequest, Snapshot,
+    Action, ActionError, ActionErrorKind, ActionId, Config, ContainerKey, CoreOutput, CoreReport,
+    Event, Journal, Outcome, PodCore, ResourceDecision, ResourceRequest, RestartReport,
+    RestartRequest, Snapshot,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -182,23 +183,19 @@ impl World {
     /// Takes the next action. What needs no answer is done at once, the rest waits.
     pub fn poll(&mut self) -> bool {
         if self.core.is_held_up() {
-            let journal = Action::Persist(self.core.journal_again(self.now));
+            let journal = CoreReport::Persist(self.core.journal_again(self.now));
             if self.disk == Disk::HasRoom {
                 self.core.go_on();
-                self.log.push(digest::action(&journal));
                 self.note(journal);
             }
         }
-        let Some((id, action)) = self.core.poll_action() else { return false };
-        if let (Action::Persist(_), Disk::Full) = (&action, self.disk) {
-            self.core.hold_up();
-            return true;
-        }
-        if self.is_told(&action) {
-            self.log.push(digest::action(&action));
-        }
-        match action.answer() {
-            Answer::Expected => {
+        match self.core.poll_output() {
+            None => return false,
+            Some(CoreOutput::Report(CoreReport::Persist(_))) if self.disk == Disk::Full => {
+                self.core.hold_up();
+            }
+            Some(CoreOutput::Act(id, action)) => {
+                self.log.push(digest::action(&action));
                 // what ends a pod needs none
                 if !self.core.is_held_up() {
                     self.check_journal(&action);
@@ -212,7 +209,7 @@ impl World {
                 }
                 self.waiting.push((id, action));
             }
-            Answer::None => self.note(action),
+            Some(CoreOutput::Report(report)) => self.note(report),
         }
         true
     }
@@ -221,35 +218,43 @@ impl World {
         while self.poll() {}
     }
 
-    fn is_told(&self, action: &Action) -> bool {
-        match (self.telling, action) {
-            (Telling::All, _) => true,
-            (Telling::JournalOnly, Action::WriteStatus(_) | Action::EmitEvent(_)) => false,
-            (Telling::JournalOnly, Action::ReportRestart { .. } | Action::Finish) => false,
-            (Telling::JournalOnly, _) => true,
+    fn is_told(&self, report: &CoreReport) -> bool {
+        match (self.telling, report) {
+            (Telling::All, _)
+            | (Telling::JournalOnly, CoreReport::Persist(_) | CoreReport::RequestResources(_)) => {
+                true
+            }
+            (
+                Telling::JournalOnly,
+                CoreReport::WriteStatus(_)
+                | CoreReport::EmitEvent(_)
+                | CoreReport::Restart(_)
+                | CoreReport::Finish,
+            ) => false,
         }
     }
 
-    fn note(&mut self, action: Action) {
-        if !self.is_told(&action) {
+    fn note(&mut self, report: CoreReport) {
+        if !self.is_told(&report) {
             return;
         }
-        match action {
-            Action::Persist(journal) => self.journal = Some(journal.as_ref().clone()),
-            Action::WriteStatus(status) => {
+        self.log.push(digest::report(&report));
+        match report {
+            CoreReport::Persist(journal) => self.journal = Some(journal.as_ref().clone()),
+            CoreReport::WriteStatus(status) => {
                 self.check_counts(&status);
                 self.check_phase(&status);
                 let mut pod = Pod::clone(&self.pod);
                 pod.status = Some(status.as_ref().clone());
                 self.pod = Arc::new(pod);
             }
-            Action::ReportRestart { id, phase, .. } => {
+            CoreReport::Restart(RestartReport { id, phase, .. }) => {
                 let before = self.reports.insert(id.clone(), phase);
                 if let Some(before) = before.filter(|before| before.is_final()) {
                     assert_eq!(before, phase, "the outcome of restart {id} changed");
                 }
             }
-            Action::Finish => {
+            CoreReport::Finish => {
                 assert!(self.core.is_finished());
                 assert!(
                     self.runtime.is_empty(),
@@ -259,9 +264,8 @@ impl World {
                 self.finishes += 1;
                 self.journal = None;
             }
-            Action::EmitEvent(_) => {}
-            Action::RequestResources(request) => self.asked = Some(*request),
-            other => panic!("{other:?} must be answered"),
+            CoreReport::EmitEvent(_) => {}
+            CoreReport::RequestResources(request) => self.asked = Some(*request),
         }
     }
 

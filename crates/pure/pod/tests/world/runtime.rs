@@ -118,7 +118,6 @@ impl Runtime {
                 Says::Success | Says::Warning => Ok(Outcome::Done),
                 Says::Failure | Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
             },
-            other => panic!("{other:?} is not for the runtime"),
         }
     }
 
