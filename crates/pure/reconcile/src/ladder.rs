@@ -45,19 +45,29 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
     let place = ledgers::place_of(view, pod);
     let status = place.ledger.and_then(|ledger| ledger.status.as_ref());
     let restarts = requests(around, name, status);
-    let seen = Surroundings::of(around, &policy, pod, place.ledger, now);
-    let decision = decide(&Situation {
-        now,
-        policy: &policy,
-        pod,
-        ledger: status,
-        restarts: &restarts,
-        others: &seen.others,
-        crowd: &seen.crowd,
-        limits,
-        peers: &seen.peers,
-        rollback: seen.rollback.as_ref(),
-    });
+    let decide_with = |seen: &Surroundings| {
+        decide(&Situation {
+            now,
+            policy: &policy,
+            pod,
+            ledger: status,
+            restarts: &restarts,
+            others: &seen.others,
+            crowd: &seen.crowd,
+            limits,
+            peers: &seen.peers,
+            rollback: seen.rollback.as_ref(),
+        })
+    };
+    let look_around = || Surroundings::of(around, &policy, pod, status, now);
+    // Most pods are well, and nothing is asked for them: their surroundings cost a walk over others.
+    // A pod that is well now may have a failure that is seen only now, and that asks for a restart.
+    let decision = match is_well(pod, status, &policy, now) {
+        true => Some(decide_with(&Surroundings::default()))
+            .filter(|decision| decision.action == Action::None)
+            .unwrap_or_else(|| decide_with(&look_around())),
+        false => decide_with(&look_around()),
+    };
     let spec = RestartLedgerSpec {
         ladder_name: policy.name.clone(),
         pod_name: name.name.clone(),
@@ -153,30 +163,28 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    /// Nothing for a pod that is ready, does not fail and waits for no restart: nothing is
-    /// restarted then, and most pods are so.
     fn of(
         around: &Around<'_>,
         policy: &Policy,
         pod: &Pod,
-        ledger: Option<&Arc<RestartLedger>>,
+        ledger: Option<&RestartLedgerStatus>,
         now: Tick,
     ) -> Self {
-        let status = ledger.and_then(|ledger| ledger.status.as_ref());
-        let is_held = status.is_some_and(|status| status.held_rung.is_some());
-        let fails = || symptom_of(pod, status, now, policy.window).is_some();
-        if pods::is_ready(pod) && !is_held && !fails() {
-            return Self::default();
-        }
         let Around { view, register, granted, .. } = *around;
         let asker = asker(pod, &policy.name);
         Self {
             others: register.occupancy(now, &asker),
             crowd: register.crowd(now, &asker, granted),
-            peers: peers::of(view, pod, status, policy, now),
+            peers: peers::of(view, pod, ledger, policy, now),
             rollback: revisions::target_of(view, pod),
         }
     }
+}
+
+/// Whether a pod is ready, does not fail and waits for no restart.
+fn is_well(pod: &Pod, ledger: Option<&RestartLedgerStatus>, policy: &Policy, now: Tick) -> bool {
+    let is_held = ledger.is_some_and(|ledger| ledger.held_rung.is_some());
+    pods::is_ready(pod) && !is_held && symptom_of(pod, ledger, now, policy.window).is_none()
 }
 
 /// Who asks for room, for a pod of a ladder.

@@ -1,4 +1,5 @@
 //! Pods that fail together.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::Object;
