@@ -193,7 +193,8 @@ impl PodCore {
     }
 
     /// The next thing to do or to tell, oldest first. Actions may be carried out at the same time,
-    /// but to poll on after a [`CoreReport::Persist`] says that it is done, or that it [cannot be](Self::hold_up).
+    /// but to poll on after a [`CoreReport::Persist`] says that it is done, or that it [cannot
+    /// be](Self::hold_up).
     ///
     /// While the journal cannot be written these are preStop hooks, stop signals and SIGKILL of a
     /// pod that is over, which need none: an agent that starts before it was written finds out anew

@@ -62,7 +62,8 @@ pub enum Event {
         /// Which one.
         attempt: SandboxAttempt,
     },
-    /// The node's word on [`crate::CoreReport::RequestResources`]. Deferred may be followed by Granted.
+    /// The node's word on [`crate::CoreReport::RequestResources`]. Deferred may be followed by
+    /// Granted.
     ResourcesDecided {
         /// Of the request.
         ticket: u64,

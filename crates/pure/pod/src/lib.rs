@@ -9,10 +9,10 @@
 //!                                    └───────────┘
 //! ```
 //!
-//! A pod whose containers are all gone and cleaned up asks for [`CoreReport::Finish`] and is done. What
-//! must survive a crash of the agent goes out as [`CoreReport::Persist`] before the actions that depend
-//! on it; [`PodCore::recover`] takes it in again. Even without it, a [`Snapshot`] of the runtime
-//! and the status in the API are enough to go on.
+//! A pod whose containers are all gone and cleaned up asks for [`CoreReport::Finish`] and is done.
+//! What must survive a crash of the agent goes out as [`CoreReport::Persist`] before the actions
+//! that depend on it; [`PodCore::recover`] takes it in again. Even without it, a [`Snapshot`] of
+//! the runtime and the status in the API are enough to go on.
 //!
 //! The behaviour is the kubelet's (1.36/1.37) unless a module says otherwise and why. Where to find
 //! what:

@@ -60,8 +60,9 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
         })
     };
     let look_around = || Surroundings::of(around, &policy, pod, status, now);
-    // Most pods are well, and nothing is asked for them: their surroundings cost a walk over others.
-    // A pod that is well now may have a failure that is seen only now, and that asks for a restart.
+    // Most pods are well, and nothing is asked for them: their surroundings cost a walk over
+    // others. A pod that is well now may have a failure that is seen only now, and that asks for a
+    // restart.
     let decision = match is_well(pod, status, &policy, now) {
         true => Some(decide_with(&Surroundings::default()))
             .filter(|decision| decision.action == Action::None)
