@@ -17,7 +17,7 @@ const YAML_DEPTH_MAX: usize = 50;
 /// How many values one body may hold: objects, lists and what is in them. Each takes far more
 /// memory than its text, and every check looks at it. 3 MiB of YAML are held to about as many by
 /// its own limit, and etcd's limit of 1.5 MiB lets few objects have half as many upstream.
-pub const VALUES_MAX: usize = 200_000;
+pub const VALUES_MAX: usize = 125_000;
 
 /// Duplicate fields that are told of one body. Each is written down with its path.
 const DUPLICATES_MAX: usize = 100;
