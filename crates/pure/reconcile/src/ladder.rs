@@ -23,18 +23,18 @@ use rekindle_types::v1alpha1::{
 };
 
 use crate::ledgers::{self, Place};
-use crate::surroundings::{Around, COMPONENT};
+use crate::restart_context::{COMPONENT, RestartContext};
 use crate::{overlaps, peers, policies, revisions};
 
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
-pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
+pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> Plan {
     let mut plan = Plan::default();
-    let Around { view, limits, .. } = *around;
+    let RestartContext { view, limits, .. } = *context;
     let Some(pod) = view.pod(name) else { return plan };
     let policy = match policies::of_pod(view, pod) {
         Ok(Some(policy)) => policy,
         Ok(None) => {
-            plan.batches.extend(settle_unselected(around, pod, now));
+            plan.batches.extend(settle_unselected(context, pod, now));
             return plan;
         }
         Err(error) => {
@@ -44,31 +44,28 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
     };
     let place = ledgers::place_of(view, pod);
     let status = place.ledger.and_then(|ledger| ledger.status.as_ref());
-    let restarts = requests(around, name, status);
-    let decide_with = |seen: &Surroundings| {
+    let restarts = requests(context, name, status);
+    let decide_with = |inputs: &DecisionInputs| {
         decide(&Situation {
             now,
             policy: &policy,
             pod,
             ledger: status,
             restarts: &restarts,
-            others: &seen.others,
-            crowd: &seen.crowd,
+            others: &inputs.others,
+            crowd: &inputs.crowd,
             limits,
-            peers: &seen.peers,
-            rollback: seen.rollback.as_ref(),
+            peers: &inputs.peers,
+            rollback: inputs.rollback.as_ref(),
         })
     };
-    let look_around = || Surroundings::of(around, &policy, pod, status, now);
-    // Most pods are well, and nothing is asked for them: their surroundings cost a walk over
-    // others. A pod that is well now may have a failure that is seen only now, and that asks for a
-    // restart.
-    let decision = match is_well(pod, status, &policy, now) {
-        true => Some(decide_with(&Surroundings::default()))
-            .filter(|decision| decision.action == Action::None)
-            .unwrap_or_else(|| decide_with(&look_around())),
-        false => decide_with(&look_around()),
-    };
+    // To read the inputs costs a walk over other pods, and most pods are well. A failure of a well
+    // pod may still become known only now, and ask for a restart.
+    let without = is_well(pod, status, &policy, now)
+        .then(|| decide_with(&DecisionInputs::default()))
+        .filter(|decision| decision.action == Action::None);
+    let decision = without
+        .unwrap_or_else(|| decide_with(&DecisionInputs::read(context, &policy, pod, status, now)));
     let spec = RestartLedgerSpec {
         ladder_name: policy.name.clone(),
         pod_name: name.name.clone(),
@@ -106,11 +103,11 @@ pub(crate) fn climb(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pl
 
 /// The requests for a pod, and those that its ledger asked for: for the pod before it, that is.
 fn requests<'a>(
-    around: &Around<'a>,
+    context: &RestartContext<'a>,
     pod: &NamespacedName,
     ledger: Option<&RestartLedgerStatus>,
 ) -> Vec<&'a PodRestart> {
-    let Around { view, register, .. } = *around;
+    let RestartContext { view, register, .. } = *context;
     let mut names: BTreeSet<&str> = register.restarts_of(&pod.namespace, &pod.name).collect();
     names.extend(ledger.into_iter().flat_map(open_requests));
     let requests = names.into_iter().filter_map(|name| {
@@ -127,10 +124,10 @@ pub(crate) fn open_requests(ledger: &RestartLedgerStatus) -> impl Iterator<Item 
 }
 
 /// The ledgers of a pod that no ladder selects any more say so.
-fn settle_unselected(around: &Around<'_>, pod: &Pod, now: Tick) -> Option<Vec<Step>> {
+fn settle_unselected(context: &RestartContext<'_>, pod: &Pod, now: Tick) -> Option<Vec<Step>> {
     let name = NamespacedName::of(&pod.metadata);
-    let ledgers = ledgers::of_pod_named(around.register, &name)
-        .filter_map(|ledger| around.view.restart_ledger(&ledger))
+    let ledgers = ledgers::of_pod_named(context.register, &name)
+        .filter_map(|ledger| context.view.restart_ledger(&ledger))
         .filter(|ledger| Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref());
     let writes = ledgers.filter_map(|ledger| {
         let before = ledger.status.as_ref()?;
@@ -154,24 +151,24 @@ fn failed(pod: &Pod, message: &str) -> Write {
     Write::Patch { id, part: Part::Status, patch }
 }
 
-/// What a decision to restart a pod looks at beside the pod.
+/// What a decision to restart a pod depends on beside the pod.
 #[derive(Default)]
-struct Surroundings {
+struct DecisionInputs {
     others: Occupancy,
     crowd: Crowd,
     peers: Peers,
     rollback: Option<RollbackTarget>,
 }
 
-impl Surroundings {
-    fn of(
-        around: &Around<'_>,
+impl DecisionInputs {
+    fn read(
+        context: &RestartContext<'_>,
         policy: &Policy,
         pod: &Pod,
         ledger: Option<&RestartLedgerStatus>,
         now: Tick,
     ) -> Self {
-        let Around { view, register, granted, .. } = *around;
+        let RestartContext { view, register, granted, .. } = *context;
         let asker = asker(pod, &policy.name);
         Self {
             others: register.occupancy(now, &asker),

@@ -2,9 +2,9 @@
 //! come out, and their answers come back.
 //!
 //! ```text
-//!   Seen ───► Planner::see ────► View ─► queue ─► Planner::begin_due ─► Planner::poll_task ───► Task
-//!                                 ▲                                                              │
-//!                                 └───── Planner::settle ◄── Outcome ◄── wire ◄── (driver) ◄─────┘
+//!   Seen ─► Planner::see ─► View ─► queue ─► Planner::begin_due ─► Planner::poll_task ─► Task
+//!                            ▲                                                            │
+//!                            └──── Planner::settle ◄── Outcome ◄── wire ◄── (driver) ◄────┘
 //! ```
 //!
 //! - [`Planner`] owns the view, the work queue and the plans under way.
@@ -25,11 +25,11 @@ mod peers;
 mod planner;
 mod policies;
 mod queue;
+mod restart_context;
+mod restart_queue;
 mod resumption;
 mod revisions;
 pub mod scaling;
-mod surroundings;
-mod turns;
 mod watched;
 pub mod wire;
 mod work;

@@ -15,8 +15,8 @@ use crate::NodeSettings;
 use crate::figures::{Follower, LadderFigures, News};
 use crate::ledgers;
 use crate::queue::Queue;
-use crate::surroundings::Around;
-use crate::turns::{Leave, Turns};
+use crate::restart_context::RestartContext;
+use crate::restart_queue::{Permission, RestartQueue};
 use crate::watched::{Seen, kinds};
 use crate::work::{Work, touched};
 
@@ -26,7 +26,7 @@ pub struct Planner {
     view: View,
     register: Register,
     queue: Queue,
-    turns: Turns,
+    restart_queue: RestartQueue,
     recorder: Recorder,
     follower: Follower,
     /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an
@@ -71,7 +71,7 @@ impl Planner {
             view: View::new(),
             register: Register::default(),
             queue: Queue::default(),
-            turns: Turns::default(),
+            restart_queue: RestartQueue::default(),
             recorder: Recorder::new(),
             follower: Follower::new(Arc::default()),
             unseen: kinds().collect(),
@@ -168,14 +168,14 @@ impl Planner {
     }
 
     fn begin(&mut self, work: Work, now: Tick) {
-        let around = Around {
+        let context = RestartContext {
             view: &self.view,
             register: &self.register,
             limits: &self.limits,
-            granted: &self.turns.granted(),
+            granted: &self.restart_queue.granted(),
         };
-        let plan = work.plan(&around, now);
-        if self.turns.ask(&work, &plan, now) == Leave::Waits {
+        let plan = work.plan(&context, now);
+        if self.restart_queue.ask(&work, &plan, now) == Permission::Waits {
             return;
         }
         let Plan { batches, notes, again_at, unfit, paused } = plan;
@@ -248,7 +248,7 @@ impl Planner {
     }
 
     fn end_turn(&mut self, work: &Work) {
-        for next in self.turns.over(work) {
+        for next in self.restart_queue.over(work) {
             self.enqueue(next);
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn complaint(pod: &Arc<Pod>, error: &PolicyError) -> Option<Note> {
     match error {
         PolicyError::Annotations { .. } => {
             let about = Object::Pod(Arc::clone(pod));
-            let component = crate::surroundings::COMPONENT;
+            let component = crate::restart_context::COMPONENT;
             let message = error.to_string();
             Some(Note::new(&about, Severity::Warning, LADDER_INVALID, message, component))
         }

@@ -16,7 +16,7 @@ use rekindle_types::held::Pod;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementHold, Rung};
 use rekindle_types::{Tick, TickDuration, span};
 
-use crate::surroundings::Around;
+use crate::restart_context::RestartContext;
 use crate::{ladder, policies};
 
 /// Room is asked for again after this long, also when nobody tells that there is some: a request
@@ -27,8 +27,8 @@ const ASK_AGAIN: TickDuration = TickDuration::from_secs(5);
 const NO_NODE_MAX: TickDuration = TickDuration::from_secs(600);
 
 /// What is to be done for a request.
-pub(crate) fn plan(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Plan {
-    let view = around.view;
+pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> Plan {
+    let view = context.view;
     if let Some(restart) = view.pod_restart(name) {
         let withdrawn = not_asked_any_more(view, restart).map(|why| withdraw(restart, why, now));
         let over = withdrawn.or_else(|| {
@@ -43,7 +43,7 @@ pub(crate) fn plan(around: &Around<'_>, name: &NamespacedName, now: Tick) -> Pla
     let plan = reconcile(view, &Key::PodRestart(name.clone()), now);
     let held = view.pod_restart(name).filter(|restart| is_held(restart) && evicts(&plan));
     let Some(restart) = held else { return plan };
-    let Some(NoRoom { until, why }) = no_room(around, restart, now) else { return plan };
+    let Some(NoRoom { until, why }) = no_room(context, restart, now) else { return plan };
     let mut waits = Plan::default();
     if let Some(write) = waits_for_room(restart, &why, now) {
         waits.then(write);
@@ -109,8 +109,8 @@ fn evicts(plan: &Plan) -> bool {
 }
 
 /// Why a ladder's request may not go on yet. What a person asked for is no ladder's business.
-fn no_room(around: &Around<'_>, restart: &PodRestart, now: Tick) -> Option<NoRoom> {
-    let Around { view, register, limits, granted } = *around;
+fn no_room(context: &RestartContext<'_>, restart: &PodRestart, now: Tick) -> Option<NoRoom> {
+    let RestartContext { view, register, limits, granted } = *context;
     let ladder = restart.spec.ladder_name.as_deref()?;
     let pod = pod_of(view, restart)?;
     let policy = policies::of_pod(view, pod).ok().flatten();

@@ -131,7 +131,7 @@ pub fn no_longer_scaled_patch() -> Value {
     annotation(Value::Null)
 }
 
-/// The patch after which a Node whose removal was broken off takes pods again.
+/// The patch that lets a Node take pods again after its removal was broken off.
 pub fn give_back_patch() -> Value {
     let mut patch = no_longer_scaled_patch();
     patch["spec"] = json!({"unschedulable": null});

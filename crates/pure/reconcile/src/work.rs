@@ -12,7 +12,7 @@ use rekindle_controllers::{
 use rekindle_ladder::Register;
 use rekindle_types::Tick;
 
-use crate::surroundings::Around;
+use crate::restart_context::RestartContext;
 use crate::{ladder, ledgers, orphans, overlaps, resumption, revisions};
 
 /// One thing to look at.
@@ -54,23 +54,23 @@ impl Work {
     }
 
     /// What is to be done now: what is created again and again waits.
-    pub(crate) fn plan(&self, around: &Around<'_>, now: Tick) -> Plan {
-        let mut plan = self.wanted(around, now);
+    pub(crate) fn plan(&self, context: &RestartContext<'_>, now: Tick) -> Plan {
+        let mut plan = self.wanted(context, now);
         match self {
             Work::Controller(_) => {} // its plan has passed the brake already
             Work::Climb(_) | Work::LadderStatus(_) | Work::OldLedger(_) | Work::Revision(_) => {
-                hold_back(around.view, &self.object(), &mut plan, now);
+                hold_back(context.view, &self.object(), &mut plan, now);
             }
         }
         plan
     }
 
-    fn wanted(&self, around: &Around<'_>, now: Tick) -> Plan {
-        let view = around.view;
+    fn wanted(&self, context: &RestartContext<'_>, now: Tick) -> Plan {
+        let view = context.view;
         match self {
-            Work::Controller(Key::PodRestart(name)) => resumption::plan(around, name, now),
+            Work::Controller(Key::PodRestart(name)) => resumption::plan(context, name, now),
             Work::Controller(key) => reconcile(view, key, now),
-            Work::Climb(pod) => ladder::climb(around, pod, now),
+            Work::Climb(pod) => ladder::climb(context, pod, now),
             Work::LadderStatus(name) => ladder::status(view, name, now),
             Work::OldLedger(name) => orphans::plan(view, name, now),
             Work::Revision(name) => revisions::prove(view, name, now),

@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::objects::{object_from_json, object_from_value};
 
-/// The kind of the object that a write is answered with as it is stored; none for a write whose
-/// answer is something else.
+/// The kind of the stored object in the answer to a write; none if the answer is something else.
 pub fn stored_kind(write: &Write) -> Option<Kind> {
     match write {
         Write::Create(manifest) => Some(manifest.id().kind),

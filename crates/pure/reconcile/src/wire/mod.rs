@@ -2,8 +2,8 @@
 //! becomes an outcome.
 //!
 //! ```text
-//!   Write ─► request_for ─► Request ──(driver sends)──► text of success ─► outcome_of_success ─► Outcome
-//!                                                  └──► Status ──────────► outcome_of_refusal ─┘
+//!   Write ─► request_for ─► Request ─(driver sends)─► text ───► outcome_of_success ─► Outcome
+//!                                                 └─► Status ─► outcome_of_refusal ─┘
 //! ```
 //! A driver that gets no answer gives [`Outcome::Unknown`](rekindle_controllers::Outcome::Unknown).
 

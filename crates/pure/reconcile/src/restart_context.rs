@@ -1,14 +1,14 @@
-//! What the ladder sees when it decides, and under which name it speaks.
+//! What a decision to restart a pod can read, and the component that its events name.
 
 use rekindle_controllers::View;
 use rekindle_ladder::{Granted, Limits, Register};
 
-/// Says the events of the ladder.
+/// `source.component` of the ladder's events.
 pub(crate) const COMPONENT: &str = "restart-ladder";
 
-/// What there is to see when something is planned.
+/// What a plan for a restart can read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Around<'a> {
+pub(crate) struct RestartContext<'a> {
     /// Everything.
     pub(crate) view: &'a View,
     /// What ledgers and requests in it say.

@@ -1,8 +1,9 @@
-//! Decisions to restart a pod, one after the other in a namespace: the next one is taken when the
-//! one before stands in the view. Two pods that fail together would otherwise both find the same
-//! room in their ladder's budget; so would two requests that were held back and could go on.
-//! Namespaces do not wait for each other: what one of them has decided and not written yet is taken
-//! of the cluster's bucket for the others ([`Turns::granted`]).
+//! Serializes the decisions to restart a pod within a namespace: the next one starts when the view
+//! shows the one before. Without this, two pods that fail together would both find the same room
+//! in their ladder's budget. The same holds for two requests that were held back.
+//!
+//! Namespaces do not wait for each other. A decision that is being written takes room from the
+//! cluster's bucket ([`RestartQueue::granted`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +14,9 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementStep};
 
 use crate::work::Work;
 
-/// Whose turn it is, by namespace.
+/// The decision under way of each namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct RestartQueue {
     taken: BTreeMap<String, Turn>,
 }
 
@@ -33,17 +34,17 @@ struct Turn {
 
 /// Whether a plan may be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leave {
+pub(crate) enum Permission {
     /// It may.
     Given,
     /// Not now: its work is handed back when the turn of another is over.
     Waits,
 }
 
-impl Turns {
+impl RestartQueue {
     /// Asks for a turn, if the plan needs one.
-    pub(crate) fn ask(&mut self, work: &Work, plan: &Plan, now: Tick) -> Leave {
-        let Some(restart) = restart_of(plan) else { return Leave::Given };
+    pub(crate) fn ask(&mut self, work: &Work, plan: &Plan, now: Tick) -> Permission {
+        let Some(restart) = restart_of(plan) else { return Permission::Given };
         let namespace = work.object().name.namespace;
         let turn = self.taken.entry(namespace).or_insert_with(|| Turn {
             work: work.clone(),
@@ -53,10 +54,10 @@ impl Turns {
         });
         if turn.work == *work {
             turn.at = now;
-            return Leave::Given;
+            return Permission::Given;
         }
         turn.waiting.insert(work.clone());
-        Leave::Waits
+        Permission::Waits
     }
 
     /// The decisions that are being written.
@@ -134,17 +135,25 @@ mod tests {
 
     #[test]
     fn one_decision_of_a_namespace_at_a_time() {
-        let mut turns = Turns::default();
-        assert_eq!(turns.ask(&climb("a", "1"), &restart(), NOW), Leave::Given);
-        assert_eq!(turns.ask(&climb("a", "2"), &restart(), NOW), Leave::Waits);
-        assert_eq!(turns.ask(&climb("a", "1"), &restart(), NOW), Leave::Given, "tried again");
-        assert_eq!(turns.ask(&climb("b", "1"), &restart(), NOW), Leave::Given, "another namespace");
-        assert_eq!(turns.ask(&climb("a", "3"), &Plan::default(), NOW), Leave::Given, "no restart");
-        let granted = turns.granted();
+        let mut queue = RestartQueue::default();
+        assert_eq!(queue.ask(&climb("a", "1"), &restart(), NOW), Permission::Given);
+        assert_eq!(queue.ask(&climb("a", "2"), &restart(), NOW), Permission::Waits);
+        assert_eq!(queue.ask(&climb("a", "1"), &restart(), NOW), Permission::Given, "tried again");
+        assert_eq!(
+            queue.ask(&climb("b", "1"), &restart(), NOW),
+            Permission::Given,
+            "another namespace"
+        );
+        assert_eq!(
+            queue.ask(&climb("a", "3"), &Plan::default(), NOW),
+            Permission::Given,
+            "no restart"
+        );
+        let granted = queue.granted();
         let places = granted.iter().map(|g| (g.namespace.as_str(), g.pod_name.as_str(), g.at));
         assert!(places.eq([("a", "1", NOW), ("b", "1", NOW)]), "{granted:?}");
-        assert_eq!(turns.over(&climb("a", "2")), BTreeSet::new(), "it had no turn");
-        assert_eq!(turns.over(&climb("a", "1")), BTreeSet::from([climb("a", "2")]));
-        assert_eq!(turns.ask(&climb("a", "3"), &restart(), NOW), Leave::Given);
+        assert_eq!(queue.over(&climb("a", "2")), BTreeSet::new(), "it had no turn");
+        assert_eq!(queue.over(&climb("a", "1")), BTreeSet::from([climb("a", "2")]));
+        assert_eq!(queue.ask(&climb("a", "3"), &restart(), NOW), Permission::Given);
     }
 }
