@@ -161,5 +161,4 @@ fn is_opaque(folder: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#[path = "attributes_tests.rs"]
 mod tests;

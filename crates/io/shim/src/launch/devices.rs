@@ -114,5 +114,4 @@ fn instruction(operation: u8, to: u8, from: u8, offset: i16, number: i32) -> u64
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#[path = "devices_tests.rs"]
 mod tests;

@@ -92,8 +92,4 @@ pub fn all() -> Registry {
 }
 
 #[cfg(test)]
-mod fuzz_tests;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod work_tests;

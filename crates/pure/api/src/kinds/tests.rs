@@ -4,6 +4,9 @@
 //! table. Beside each stands what comes out, in a file that `UPDATE_EXPECT=1 cargo test` rewrites.
 #![allow(clippy::disallowed_methods, reason = "tests read their data from files")]
 
+mod fuzz;
+mod work;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

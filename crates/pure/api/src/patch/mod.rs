@@ -6,8 +6,6 @@ mod json_patch;
 mod merge;
 pub mod merge_keys;
 mod order;
-#[cfg(test)]
-mod reference_tests;
 mod strategic;
 mod value_key;
 
@@ -156,3 +154,6 @@ fn shown(value: &Value) -> String {
         Some((end, _)) => format!("{}...", &text[..end]),
     }
 }
+
+#[cfg(test)]
+mod tests;

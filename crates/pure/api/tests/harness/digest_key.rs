@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 const SECRET: &[u8] = b"only the tests have it";
 
-/// Nobody else signs in this way, which is all that the core asks of a key.
+/// No other key signs in this way. The core asks no more of a key.
 pub struct DigestKey;
 
 impl DigestKey {

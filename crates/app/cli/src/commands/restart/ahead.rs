@@ -131,7 +131,7 @@ pub(super) fn pod_of(lookup: &Lookup, request: &PodRestart) -> String {
 mod tests {
     use rekindle_types::v1alpha1::PodRestartSpec;
 
-    use super::super::fake_api::{answer, api};
+    use super::super::testing::{answer, api};
     use super::*;
 
     fn there_already() -> String {

@@ -1,13 +1,13 @@
 //! `rekindle restart`: a PodRestart for each pod of a target, one after the other, and how it goes.
 
 mod ahead;
-#[cfg(test)]
-mod fake_api;
 mod follow;
 mod printed;
 mod rollback;
 mod screen;
 mod select;
+#[cfg(test)]
+mod testing;
 mod wait;
 
 use std::cell::Cell;
@@ -282,7 +282,7 @@ mod tests {
     use kube::Client;
     use serde_json::json;
 
-    use super::fake_api::{answer, api};
+    use super::testing::{answer, api};
     use super::*;
     use crate::args::{Cli, Command};
 

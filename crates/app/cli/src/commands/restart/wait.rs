@@ -85,8 +85,8 @@ mod tests {
     use kube::{Client, ResourceExt};
     use serde_json::json;
 
-    use super::super::fake_api::{answer, api};
     use super::super::printed::Printed;
+    use super::super::testing::{answer, api};
     use super::*;
     use crate::args::RestartOutput;
 

@@ -86,5 +86,4 @@ fn tree(ranges: &[(u32, Verdict)]) -> Vec<Instruction> {
 }
 
 #[cfg(test)]
-#[path = "bpf_tests.rs"]
 mod tests;

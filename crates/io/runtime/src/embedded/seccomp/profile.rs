@@ -298,5 +298,4 @@ pub(super) fn kernel_version(text: &str) -> Option<(u32, u32)> {
 }
 
 #[cfg(test)]
-#[path = "profile_tests.rs"]
 mod tests;

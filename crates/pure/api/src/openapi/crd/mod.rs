@@ -58,6 +58,4 @@ fn definition(entry: &KindEntry, schemas: &Map<String, Value>) -> Value {
 }
 
 #[cfg(test)]
-mod expressions;
-#[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! The definitions, checked by the rules that an API server goes by: structural schemas and printer
 //! columns.
 
+mod expressions;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -89,7 +89,7 @@ const NUMBERS: &[i64] = &[
 ];
 
 static DOCUMENTS: LazyLock<(Registry, Vec<Value>)> = LazyLock::new(|| {
-    let registry = super::all();
+    let registry = crate::kinds::all();
     let versions = registry.group_versions();
     let documents =
         versions.into_iter().map(|(group, v)| openapi::document(&registry, group, v)).collect();

@@ -311,7 +311,7 @@ const BODIES: &[(&str, &str, u64, Body)] = &[
 
 #[test]
 fn the_steps_of_a_write_grow_with_its_lists_and_each_list_is_counted() {
-    let registry = super::all();
+    let registry = crate::kinds::all();
     let mut wrong: Vec<String> = Vec::new();
     for (what, plural, per_entry, body) in BODIES {
         let entry = registry.kinds().find(|entry| entry.plural == *plural).expect(plural);
@@ -339,7 +339,7 @@ fn the_steps_of_a_write_grow_with_its_lists_and_each_list_is_counted() {
 
 #[test]
 fn a_refusal_of_the_largest_body_is_short() {
-    let registry = super::all();
+    let registry = crate::kinds::all();
     let entry = registry.find("", "v1", "configmaps").unwrap();
     let long = format!("/{}", "x".repeat(1 << 20));
     let finalizers = list(100_000, |_| json!(""));

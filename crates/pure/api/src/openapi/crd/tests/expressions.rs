@@ -10,7 +10,7 @@ use cel::{Context, Program, Value as CelValue};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, Rung};
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
 use crate::kinds;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::ApiKind;
