@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  bytes ──> server, tls ──> front ──> rekindle_api::Api::handle ──> answer ──> bytes
-//!            connections     pki, shares, bad_tokens, work_pool      logs, streams, nodes, node_link
+//!            connections     pki, shares, bad_tokens,           logs, streams,
+//!                            work_pool                          nodes, node_link
 //! ```
 #![forbid(unsafe_code)]
 #![allow(

@@ -10,7 +10,7 @@
 //!                                     │   │            ├ Answer   at once
 //!                     registry, kinds ┘   └ store      ├ Write    when durable
 //!                     decode, patch, validation        ├ Watch    events as they come
-//!                     admission, verbs, represent      ├ Log, Stream, Node, ResourceMetrics: the node answers
+//!                     admission, verbs, represent      ├ Log, Stream, Node …: the node answers
 //!                                                      └ Metrics  the server's own figures
 //! ```
 #![forbid(unsafe_code)]

@@ -31,11 +31,11 @@ pub enum Cause {
     ExitCode,
     /// It exited with 0 and is to run for ever (restartPolicy Always).
     ExitedUnasked,
-    /// Nobody saw how it ended.
+    /// Its end was not seen.
     Unknown,
     /// A restart in place ended it, as it was asked to.
     Restarted,
-    /// It ran when somebody ended its pod as Failed: an exhausted ladder, an eviction, a deadline.
+    /// It ran when its pod was ended as Failed: by an exhausted ladder, an eviction or a deadline.
     EndedWithPod,
     /// It runs and its readiness probe fails.
     ReadinessFailed,
@@ -56,7 +56,7 @@ pub enum CauseFamily {
     Failed,
     /// Its node killed it for a probe or a hook.
     KilledByNode,
-    /// Somebody ended it on purpose: nothing is wrong with it.
+    /// It was ended on purpose: nothing is wrong with it.
     EndedOnPurpose,
     /// It runs, and a probe says no.
     NotReady,

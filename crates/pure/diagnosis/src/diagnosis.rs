@@ -21,7 +21,7 @@ pub struct Diagnosis {
     pub prognosis: Prognosis,
     /// What would help.
     pub remedy: String,
-    /// What comes of it without anybody, or does not.
+    /// What happens if a person does nothing.
     pub(crate) outlook: Option<&'static str>,
 }
 

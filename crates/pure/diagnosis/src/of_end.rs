@@ -51,7 +51,7 @@ pub enum MemoryLimit<'a> {
     Own(&'a str),
     /// It has none of its own.
     NoneOfItsOwn,
-    /// Nobody has looked.
+    /// It was not read.
     NotKnown,
 }
 

@@ -102,8 +102,8 @@ impl PodDriver {
         self.core.handle_timeout(now);
     }
 
-    /// The API has a new version of the object. False of one that concerns neither the core nor
-    /// anybody else on the node: most are echoes of the status written last.
+    /// The API has a new version of the object. False if it concerns neither the core nor
+    /// the rest of the node: most versions are echoes of the last status write.
     pub fn object_changed(&mut self, now: Tick, pod: Arc<Pod>) -> bool {
         self.gate.input_came();
         self.statuses.observe(now, &pod);

@@ -45,7 +45,7 @@ pub enum Existence {
     Vanished,
 }
 
-/// What a pod does whose journal cannot be written.
+/// What a pod does when its journal cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalFailure {
     /// It waits, and the journal is tried again. Only what ends the containers of a pod that is

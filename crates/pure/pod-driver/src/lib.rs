@@ -16,7 +16,7 @@
 //! | no action before the journal that covers it | `journal_gate` |
 //! | no status is written that the next start replaces | `driver`, [`latest_write`] |
 //! | one write in flight, the newest value wins, retries back off | [`latest_write`] |
-//! | a status is written on the object as seen, and again if another writer changed it | [`status_queue`] |
+//! | a status is written on the object as seen, and again after another writer | [`status_queue`] |
 //! | which grace period a deletion has, and that the core hears of each once | `grace` |
 //! | what a stopping node, or a pod without an object, does not write | `driver` |
 #![forbid(unsafe_code)]

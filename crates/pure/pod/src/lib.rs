@@ -9,7 +9,7 @@
 //!                                    └───────────┘
 //! ```
 //!
-//! A pod whose containers are all gone and cleaned up asks for [`CoreReport::Finish`] and is done.
+//! When all containers of a pod are gone and cleaned up, it reports [`CoreReport::Finish`].
 //! What must survive a crash of the agent goes out as [`CoreReport::Persist`] before the actions
 //! that depend on it; [`PodCore::recover`] takes it in again. Even without it, a [`Snapshot`] of
 //! the runtime and the status in the API are enough to go on.

@@ -244,8 +244,8 @@ impl PodCore {
         self.moved = true;
     }
 
-    /// What the current sandbox may hold when no container is known to live: in a dead one nobody
-    /// saw them end, and strays are still to be killed.
+    /// What the current sandbox may still hold when the core knows of no live container. In a dead
+    /// sandbox the ends were not seen, and strays may still be due to be killed.
     fn remains(&self) -> Remains {
         let strays = self.clearance.values().any(|e| e.step != ClearanceStep::Remove);
         match self.sandbox.state {

@@ -3,9 +3,9 @@
 //! asked of anybody and no clock is read.
 //!
 //! ```text
-//!   objects, events, log lines ──► pod │ gone │ workload │ node ──► Account ──┬── its JSON (`-o json`)
-//!                                      │                                        └── render: the text
-//!                 container: what ended it, what keeps it from starting, as crate `diagnosis` reads it
+//!   objects, events, log lines ──► pod │ gone │ workload │ node ──► Account ──┬── its JSON
+//!                                      │                                        └── render: text
+//!                 container: what ended it, what keeps it from starting (crate `diagnosis`)
 //!                 placement: what closes nodes to a pod
 //!                 node_size, stranded_volumes: why no node can ever take it
 //!                 probe_errors: probes that could not be run

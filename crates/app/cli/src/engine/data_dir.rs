@@ -179,8 +179,7 @@ fn close_to_others(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("close folder {} to other users", path.display()))
 }
 
-/// Closes the keys and their folder, if somebody has opened them. There are none before the first
-/// start.
+/// Makes the keys and their folder private again. Before the first start there are none.
 fn close_keys(folder: &Path) -> anyhow::Result<()> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,11 +1,11 @@
 //! The pods of this node.
 //!
 //! ```text
-//!  API watch ─┐                       ┌► Worker (one task a pod): a loop over PodDriver ─► runtime, network,
-//!  PodRestarts┼─► Manager ── inbox ───┤     │        │         │                          volumes
-//!  runtime ───┘   (one task)          └► …  │        │         └► Recorder (one task): Events
-//!  events                                   │        └► StatusWriter: the pod's status in the API
-//!                                           └► the journal, written before the next action
+//!  API watch ─┐                     ┌► Worker: a loop over PodDriver ─► runtime, network,
+//!  PodRestarts┼─► Manager ── inbox ─┤     │    │    │                   volumes
+//!  runtime ───┘   (one task)        └► …  │    │    └► Recorder (one task): Events
+//!  events                                 │    └► StatusWriter: the pod's status in the API
+//!                                         └► the journal, written before the next action
 //! ```
 
 mod actions;

@@ -1,7 +1,7 @@
 //! Writing a pod's status to the API.
 //!
 //! What is written, when and on which version of the object is for `rekindle_pod_driver` to say.
-//! When the object has changed meanwhile, it is read anew, and the status is written again.
+//! If the object has changed in between, the writer reads it again, and the status is retried.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(crate) struct StatusWriter {
     pod_ref: PodRef,
 }
 
-/// A write under way. Dropping it ends it: nobody writes the status of a pod that nobody looks
-/// after.
+/// A write under way. Dropping it cancels the write: without its worker, a pod's status is not
+/// written.
 pub(crate) enum StatusWriting {
     Task(JoinHandle<StatusAnswer>),
     HandedOn,

@@ -2,8 +2,10 @@
 //! why. The verbs name the stages; no verb calls a rule.
 //!
 //! ```text
-//!  create  Received ─ Identified ─ Defaulted ─ Warned ─ Named ─ (validation) ─ Valid ─ Final ─ write ─ Created
-//!  update                          Defaulted ─ Named ─ (validation) ─ Valid ─ Warned ─ Final ─ write ─ Removed, if it goes
+//!  create  Received ─ Identified ─ Defaulted ─ Warned ─ Named ─ (validation)
+//!            ─ Valid ─ Final ─ write ─ Created
+//!  update  Defaulted ─ Named ─ (validation) ─ Valid ─ Warned ─ Final ─ write
+//!            ─ Removed, if the object goes
 //!  delete  Removal ─ write ─ Removed
 //! ```
 
@@ -204,7 +206,7 @@ pub(super) const RULES: [AdmissionRule; 20] = [
     },
     AdmissionRule {
         name: "namespace labels",
-        why: "the label is the name, whoever writes it",
+        why: "the label is always the name, whatever was written",
         hook: RuleHook::Write(
             AdmissionStage::Named,
             RuleScope::All,
@@ -222,7 +224,7 @@ pub(super) const RULES: [AdmissionRule; 20] = [
     },
     AdmissionRule {
         name: "RBAC escalation",
-        why: "nobody gives away more rights than they have; it reads valid rules only",
+        why: "a user grants no more rights than they hold; it reads valid rules only",
         hook: RuleHook::Write(
             AdmissionStage::Valid,
             RuleScope::All,

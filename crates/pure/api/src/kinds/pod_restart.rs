@@ -146,7 +146,7 @@ impl SubresourceStrategy<StatusPart> for PodRestart {
             let detail = format!("the request is over: it stays {before:?}");
             errors.push(FieldError::forbidden("status.phase", detail));
         }
-        // a request is carried out for one pod, whoever comes to have its name
+        // a request is carried out for one pod, not for a later one of its name
         let taken_up = |restart: &Self| restart.status.as_ref().and_then(|s| s.pod_uid.clone());
         let before = taken_up(old);
         if before.is_some() && taken_up(self) != before {
