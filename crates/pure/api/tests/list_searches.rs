@@ -67,7 +67,6 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/pod_disruption_budget/deadlock.rs", 1),
     ("kinds/priority_class.rs", 1),
     ("kinds/rbac/binding.rs", 1),
-    ("kinds/refresh.rs", 1),
     ("kinds/status_counts.rs", 1),
     ("kinds/storage/claim.rs", 1),
     ("kinds/storage/mod.rs", 3),

@@ -103,7 +103,7 @@ fn policy() -> Policy {
     let rung = |rung, attempts| LadderRung {
         rung,
         attempts: Some(attempts),
-        refresh: None,
+        empty_dirs: None,
         avoid_node_for: None,
     };
     ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());

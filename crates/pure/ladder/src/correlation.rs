@@ -135,7 +135,7 @@ mod tests {
             .map(|rung| rekindle_types::v1alpha1::LadderRung {
                 rung: *rung,
                 attempts: None,
-                refresh: None,
+                empty_dirs: None,
                 avoid_node_for: None,
             })
             .collect();

@@ -293,7 +293,7 @@ impl<'a> Decider<'a> {
             pod_name: self.view.name.to_owned(),
             pod_uid: self.view.uid.to_owned(),
             rung: step.rung,
-            refresh: step.refresh.clone(),
+            empty_dirs: step.empty_dirs,
             avoid_node_for: step.avoid_node_for.clone(),
             ladder_name: self.situation.policy.name.clone(),
             reason,

@@ -2,7 +2,9 @@
 
 use rekindle_types::Tick;
 use rekindle_types::held::Pod;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Refresh, RestartLedgerStatus, Rung};
+use rekindle_types::v1alpha1::{
+    EmptyDirPolicy, PodRestart, PodRestartSpec, RestartLedgerStatus, Rung,
+};
 
 use crate::{Crowd, Limits, Occupancy, Peers, Policy};
 
@@ -80,8 +82,8 @@ pub struct PodRestartPlan {
     pub pod_uid: String,
     /// What is restarted.
     pub rung: Rung,
-    /// Of a Pod restart: what is made new. Empty for other rungs.
-    pub refresh: Vec<Refresh>,
+    /// Of a Pod restart: what becomes of emptyDir volumes; absent for the default.
+    pub empty_dirs: Option<EmptyDirPolicy>,
     /// Of a Reschedule: how long the node is avoided; absent for the default.
     pub avoid_node_for: Option<String>,
     /// The ladder that asks.
@@ -98,14 +100,7 @@ impl PodRestartPlan {
             pod_uid: Some(self.pod_uid.clone()),
             rung: Some(self.rung),
             container_name: None,
-            refresh: match self.rung {
-                Rung::Pod => Some(self.refresh.clone()),
-                Rung::Container
-                | Rung::Containers
-                | Rung::Recreate
-                | Rung::Reschedule
-                | Rung::Rollback => None,
-            },
+            empty_dirs: self.empty_dirs,
             reason: Some(self.reason.clone()),
             avoid_node_for: self.avoid_node_for.clone(),
             ladder_name: Some(self.ladder_name.clone()),

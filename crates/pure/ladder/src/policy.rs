@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use rekindle_types::v1alpha1::{
-    LADDER_WINDOW_DEFAULT, LadderAnnotationError, LadderRung, OnExhausted, RUNG_ATTEMPTS_DEFAULT,
-    Refresh, RestartLadder, RestartLadderSpec, Rung,
+    EmptyDirPolicy, LADDER_WINDOW_DEFAULT, LadderAnnotationError, LadderRung, OnExhausted,
+    RUNG_ATTEMPTS_DEFAULT, RestartLadder, RestartLadderSpec, Rung,
 };
 use rekindle_types::validation::FieldError;
 use rekindle_types::{TickDuration, span};
@@ -38,8 +38,8 @@ pub struct Step {
     pub rung: Rung,
     /// How often inside the window; at least 1.
     pub attempts: u32,
-    /// Of a Pod rung: what is made new.
-    pub refresh: Vec<Refresh>,
+    /// Of a Pod rung: what becomes of emptyDir volumes, as the ladder says it.
+    pub empty_dirs: Option<EmptyDirPolicy>,
     /// Of a Reschedule rung: how long the node is avoided, as the ladder says it.
     pub avoid_node_for: Option<String>,
 }
@@ -125,16 +125,8 @@ impl Policy {
 
 fn step(rung: &LadderRung) -> Step {
     let attempts = rung.attempts.unwrap_or(RUNG_ATTEMPTS_DEFAULT);
-    let refresh = match (rung.rung, &rung.refresh) {
-        (Rung::Pod, Some(refresh)) => refresh.clone(),
-        (Rung::Pod, None) => Refresh::ALL.to_vec(),
-        (
-            Rung::Container | Rung::Containers | Rung::Recreate | Rung::Reschedule | Rung::Rollback,
-            _,
-        ) => Vec::new(),
-    };
     let avoid_node_for = rung.avoid_node_for.clone();
-    Step { rung: rung.rung, attempts, refresh, avoid_node_for }
+    Step { rung: rung.rung, attempts, empty_dirs: rung.empty_dirs, avoid_node_for }
 }
 
 #[cfg(test)]

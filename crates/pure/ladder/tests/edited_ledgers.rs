@@ -37,7 +37,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 .map(|(rung, attempts)| LadderRung {
                     rung,
                     attempts,
-                    refresh: None,
+                    empty_dirs: None,
                     avoid_node_for: None,
                 })
                 .collect();
@@ -296,7 +296,7 @@ fn rests(world: &mut World) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 2, ..ProptestConfig::default() })]
 
     #[test]
     fn a_ledger_that_was_edited_by_hand_breaks_nothing_and_is_forgotten(

@@ -140,7 +140,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             let rungs = rungs.map(|(rung, attempts)| LadderRung {
                 rung,
                 attempts,
-                refresh: None,
+                empty_dirs: None,
                 avoid_node_for: None,
             });
             let mut ladder = RestartLadder::default();
@@ -535,7 +535,7 @@ fn is_to_be_begun(restart: &PodRestart) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn every_failure_is_counted_once_when_restarts_are_carried_out_at_once(

@@ -397,8 +397,7 @@ fn print(decision: &Decision, now: Tick, out: &mut String) {
             );
         }
         Action::Restart(plan) => {
-            let _ =
-                writeln!(out, "  do: PodRestart {} {} {:?}", plan.name, plan.rung, plan.refresh);
+            let _ = writeln!(out, "  do: PodRestart {} {}", plan.name, plan.rung);
         }
     }
     for event in &decision.events {
@@ -428,7 +427,7 @@ fn rung_of(word: &str) -> LadderRung {
     LadderRung {
         rung: rung_named(name),
         attempts: Some(attempts.parse().expect("a number")),
-        refresh: None,
+        empty_dirs: None,
         avoid_node_for: None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_types::resources::Amounts;
-use rekindle_types::v1alpha1::{PodRestartPhase, Refresh};
+use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
@@ -61,17 +61,14 @@ pub struct RestartReport {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again
-    /// after a refresh.
+    /// after emptyDir volumes were cleared.
     MountVolumes,
-    /// Make the contents of emptyDir volumes new. Only while no container runs.
+    /// Clear the emptyDir volumes. Only while no container runs.
     RefreshVolumes,
-    /// Make the sandbox with its network. `refresh` says which parts must be new; what is not named
-    /// is taken over from the sandbox before, when it still stands.
+    /// Make the sandbox with its network. Nothing is taken over from the sandbox before.
     SetUpSandbox {
         /// Which one.
         attempt: SandboxAttempt,
-        /// What must be new.
-        refresh: Vec<Refresh>,
     },
     /// Take a sandbox and all in it away. Its containers have ended, or are killed with it.
     TearDownSandbox {

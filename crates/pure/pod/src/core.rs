@@ -17,7 +17,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_types::pods::in_full;
 use rekindle_types::resources::Amounts;
-use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::action::{CoreOutput, CoreReport, HookKind, PodEvent};
@@ -29,8 +28,7 @@ use crate::containers::Clearance;
 use crate::event::{ActionError, Event, Outcome};
 use crate::failed_pulls::FailedPulls;
 use crate::journal::{
-    EndingRecord, Journal, NodeStop, RestartCause, RestartRecord, RestartResult, SupersededRestart,
-    VolumesRecord,
+    EndingRecord, Journal, NodeStop, RestartRecord, RestartResult, SupersededRestart, VolumesRecord,
 };
 use crate::key::{ActionId, ContainerKey};
 use crate::node_stop::LeftWithNode;
@@ -155,7 +153,7 @@ impl PodCore {
                 VolumesRecord::Kept => Volumes::Unready(Task::due()),
                 VolumesRecord::RefreshDue => Volumes::Stale(Task::due()),
             },
-            sandbox: Sandbox::new(journal.sandbox, refresh_due(&journal)),
+            sandbox: Sandbox::new(journal.sandbox),
             old_sandboxes: Vec::new(),
             ips: Vec::new(),
             start_time: status.start_time.as_ref().map_or(now, Tick::from),
@@ -572,18 +570,5 @@ impl PodCore {
     /// What a container's record would be, for the journal's reader.
     pub(crate) fn place_of(&self, key: &ContainerKey) -> Option<usize> {
         self.containers.iter().position(|c| c.definition.name == key.name)
-    }
-}
-
-/// What a sandbox that has to be set up is made new in: what the restart in progress says, else
-/// everything.
-fn refresh_due(journal: &Journal) -> Vec<Refresh> {
-    match &journal.restart {
-        Some(RestartRecord { cause: RestartCause::Asked { request }, .. })
-            if request.rung == Rung::Pod =>
-        {
-            request.refresh.clone()
-        }
-        Some(_) | None => Refresh::ALL.to_vec(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::reasons::pod::AdmissionRefusal;
-use rekindle_types::v1alpha1::{PodRestart, Refresh, Rung};
+use rekindle_types::v1alpha1::{EmptyDirPolicy, PodRestart, Rung};
 use rekindle_types::{
     ContainerAttempt, ContainerName, ContainerUser, Exit, Notice, SandboxAttempt, Tick,
     TickDuration,
@@ -135,8 +135,8 @@ pub struct RestartRequest {
     /// Of a Container restart: the one that is restarted, in place of all that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerName>,
-    /// Of a Pod restart: what is made new.
-    pub refresh: Vec<Refresh>,
+    /// Of a Pod restart: what becomes of emptyDir volumes.
+    pub empty_dirs: EmptyDirPolicy,
     /// In place of the pod's own grace period.
     pub grace: Option<TickDuration>,
     /// Why, for people.
@@ -169,7 +169,7 @@ impl RestartRequest {
             name: restart.metadata.name.clone().unwrap_or_default(),
             rung: spec.rung(),
             container: spec.container_name.clone().map(ContainerName),
-            refresh: spec.refresh.clone().unwrap_or_else(|| Refresh::ALL.to_vec()),
+            empty_dirs: spec.empty_dirs.unwrap_or_default(),
             grace: grace.map(TickDuration::from_secs),
             reason: spec.reason.clone().unwrap_or_default(),
             series: match spec.ladder_name {

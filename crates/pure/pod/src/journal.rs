@@ -55,7 +55,7 @@ pub const SUPERSEDED_MAX: usize = 8;
 impl Journal {
     /// The version that this code writes and reads. Another one is not read: the pod is recovered
     /// from the runtime and the API alone.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 
     /// The UIDs of the PodRestarts that its pod has taken up, as far as they are remembered.
     pub fn requests(&self) -> impl Iterator<Item = &str> {
@@ -130,7 +130,7 @@ pub enum VolumesRecord {
     /// They are as they should be.
     #[default]
     Kept,
-    /// A whole-pod restart wants emptyDir new, and no container was created since.
+    /// A whole-pod restart wants emptyDir volumes empty, and no container was created since.
     RefreshDue,
 }
 

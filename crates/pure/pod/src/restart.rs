@@ -29,7 +29,7 @@
 //! asked for is so ([`crate::superseded`]).
 
 use rekindle_types::v1alpha1::{
-    PodRestartPhase, Refresh, Rung, has_run_to_its_end, not_restartable,
+    EmptyDirPolicy, PodRestartPhase, Rung, has_run_to_its_end, not_restartable,
 };
 use rekindle_types::{ContainerAttempt, ContainerName, Tick, TickDuration};
 
@@ -269,7 +269,7 @@ impl PodCore {
             RestartCause::Asked { request } => {
                 let message = texts::starting(&request);
                 if request.rung == Rung::Pod {
-                    self.replace_sandbox(request.refresh);
+                    self.replace_sandbox(request.empty_dirs);
                 }
                 self.begin_round(match request.series {
                     Series::Anew => Round::Afresh,
@@ -285,17 +285,17 @@ impl PodCore {
         }
     }
 
-    fn replace_sandbox(&mut self, refresh: Vec<Refresh>) {
+    fn replace_sandbox(&mut self, empty_dirs: EmptyDirPolicy) {
         if self.sandbox.stands() {
             self.give_up_sandbox();
             self.sandbox.attempt = self.sandbox.attempt.next();
         } else {
             self.sandbox.state = SandboxState::Absent(Task::due());
         }
-        if refresh.contains(&Refresh::EmptyDir) {
-            self.volumes = Volumes::Stale(Task::due());
+        match empty_dirs {
+            EmptyDirPolicy::Clear => self.volumes = Volumes::Stale(Task::due()),
+            EmptyDirPolicy::Keep => {}
         }
-        self.sandbox.refresh = refresh;
     }
 
     /// Init containers are done, sidecars run, regular containers run or have run to their end.

@@ -19,7 +19,6 @@
 
 use std::net::IpAddr;
 
-use rekindle_types::v1alpha1::Refresh;
 use rekindle_types::{SandboxAttempt, Tick};
 
 use crate::action::Action;
@@ -34,17 +33,12 @@ use crate::key::ActionId;
 use crate::outbox::Pending;
 use crate::texts;
 
-/// What a sandbox that replaces a dead one is made new in: everything but the volumes.
-const AFTER_DEATH: [Refresh; 3] = [Refresh::Network, Refresh::Ipc, Refresh::Cgroup];
-
 /// The current sandbox.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     /// The newest attempt that was given out.
     pub(crate) attempt: SandboxAttempt,
     pub(crate) state: SandboxState,
-    /// What the next setup makes new.
-    pub(crate) refresh: Vec<Refresh>,
 }
 
 /// What the current sandbox does.
@@ -85,14 +79,13 @@ impl OldSandbox {
 }
 
 impl Sandbox {
-    pub(crate) fn new(attempt: SandboxAttempt, refresh: Vec<Refresh>) -> Self {
-        Self { attempt, state: SandboxState::Absent(Task::due()), refresh }
+    pub(crate) fn new(attempt: SandboxAttempt) -> Self {
+        Self { attempt, state: SandboxState::Absent(Task::due()) }
     }
 
     /// The next one, after this one died.
     pub(crate) fn succeed_dead(&mut self) {
         self.attempt = self.attempt.next();
-        self.refresh = AFTER_DEATH.to_vec();
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -148,8 +141,7 @@ impl PodCore {
                 self.sandbox.attempt = self.sandbox.attempt.next();
             }
             let attempt = self.sandbox.attempt;
-            let refresh = self.sandbox.refresh.clone();
-            let action = Action::SetUpSandbox { attempt, refresh };
+            let action = Action::SetUpSandbox { attempt };
             task.begin(self.outbox.act(action, Pending::SandboxSetUp));
             // The attempt number is kept before it is used.
             self.keep(Keep::Now);
@@ -287,15 +279,12 @@ impl PodCore {
         }
     }
 
-    /// A setup failed that takes nothing over from the sandbox before: what that one holds may be
-    /// the reason.
+    /// A setup failed: what the sandbox before it still holds may be the reason.
     fn old_network_is_in_the_way(&self) -> bool {
-        let failed = match &self.sandbox.state {
+        match &self.sandbox.state {
             SandboxState::Absent(task) => task.has_failed(),
             SandboxState::Ready | SandboxState::Dead { .. } => false,
-        };
-        let refresh = &self.sandbox.refresh;
-        failed && refresh.contains(&Refresh::Network) && refresh.contains(&Refresh::Ipc)
+        }
     }
 
     pub(crate) fn teardown_answered(

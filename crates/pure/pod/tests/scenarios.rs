@@ -18,7 +18,7 @@ use rekindle_pod::{
     NeededImage, ResourceDecision, RestartRequest, Series,
 };
 use rekindle_types::reasons::pod::AdmissionRefusal;
-use rekindle_types::v1alpha1::{Refresh, Rung};
+use rekindle_types::v1alpha1::{EmptyDirPolicy, Rung};
 use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 use world::build::{self, PodExt};
 use world::runtime::Says;
@@ -469,18 +469,10 @@ fn request(words: &Words) -> RestartRequest {
         "Recreate" => Rung::Recreate,
         other => panic!("{other} is no rung"),
     };
-    let refresh = match words.value("refresh") {
-        None => Refresh::ALL.to_vec(),
-        Some(list) => list
-            .split(',')
-            .map(|name| match name {
-                "Network" => Refresh::Network,
-                "IPC" => Refresh::Ipc,
-                "EmptyDir" => Refresh::EmptyDir,
-                "Cgroup" => Refresh::Cgroup,
-                other => panic!("{other} cannot be refreshed"),
-            })
-            .collect(),
+    let empty_dirs = match words.value("emptyDirs") {
+        None | Some("Clear") => EmptyDirPolicy::Clear,
+        Some("Keep") => EmptyDirPolicy::Keep,
+        Some(other) => panic!("{other} is neither Clear nor Keep"),
     };
     let id = words.value("id").unwrap_or("r1").to_owned();
     RestartRequest {
@@ -488,7 +480,7 @@ fn request(words: &Words) -> RestartRequest {
         id,
         rung,
         container: words.value("container").map(|name| ContainerName(name.to_owned())),
-        refresh,
+        empty_dirs,
         grace: words.seconds("grace"),
         reason: words.value("reason").unwrap_or("a test").to_owned(),
         series: match words.value("by") {

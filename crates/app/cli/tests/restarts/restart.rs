@@ -220,7 +220,7 @@ fn one_container_is_restarted_and_the_others_are_left_as_they_are() {
 }
 
 #[test]
-fn a_refresh_without_empty_dir_keeps_the_volume_and_says_what_else_is_made_new() {
+fn a_whole_pod_restart_that_keeps_empty_dirs_renews_the_namespaces() {
     let engine = Engine::start();
     apply_pod(&engine);
     let at_first = look(&engine);
@@ -228,16 +228,10 @@ fn a_refresh_without_empty_dir_keeps_the_volume_and_says_what_else_is_made_new()
 apiVersion: rekindle.dev/v1alpha1
 kind: PodRestart
 metadata: {name: keeps-volumes}
-spec: {podName: subject, rung: Pod, refresh: [Network], gracePeriodSeconds: 1}
+spec: {podName: subject, rung: Pod, emptyDirs: Keep, gracePeriodSeconds: 1}
 ";
     let held = hold_namespaces(&engine);
-    let applied = engine.try_kubectl(&["apply", "-f", "-"], request);
-    let warned = text(&applied.stderr);
-    assert!(applied.status.success(), "{warned}");
-    assert!(
-        warned.contains("Warning: spec.refresh: IPC, Cgroup will be made new, too"),
-        "{warned}"
-    );
+    engine.apply(request);
     engine.wait_for("podrestart/keeps-volumes", ".status.phase", "Succeeded");
     let after = look(&engine);
     assert_eq!(after.starts, "init one init one", "the volume's content stays");

@@ -190,7 +190,7 @@ impl PodOnNode {
             Action::MountVolumes | Action::RefreshVolumes => {
                 effects.push(answer(1, Outcome::Done));
             }
-            Action::SetUpSandbox { attempt, refresh: _ } => {
+            Action::SetUpSandbox { attempt } => {
                 self.pulls_go_on(now, faults.registry(), faults.bug);
                 effects.push(answer(40, self.set_up(attempt)));
             }

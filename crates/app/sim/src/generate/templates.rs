@@ -151,7 +151,7 @@ impl Draw {
             && self.once_in(3)
         {
             // the emptyDir volumes are kept as they are
-            pod["refresh"] = json!(["Network", "IPC"]);
+            pod["emptyDirs"] = json!("Keep");
         }
         let window = ["2m", "5m", "10m"][self.index(3)];
         let mut spec = json!({

@@ -92,9 +92,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         match action {
             Action::MountVolumes => self.mount_volumes().await,
             Action::RefreshVolumes => self.refresh_volumes().await,
-            // the runtime makes every part of a new sandbox new: never less than what `refresh`
-            // names
-            Action::SetUpSandbox { attempt, refresh: _ } => self.set_up_sandbox(attempt).await,
+            Action::SetUpSandbox { attempt } => self.set_up_sandbox(attempt).await,
             Action::TearDownSandbox { attempt } => self.tear_down_sandbox(attempt).await,
             Action::FindImage { container: _, image, policy } => {
                 self.look_for_image(&image, policy).await

@@ -3,11 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::v1alpha1::{
-    LADDER, LADDER_ANNOTATIONS, LADDER_REFRESH, Rung, annotated_ladder,
-};
+use rekindle_types::v1alpha1::{LADDER, LADDER_ANNOTATIONS, annotated_ladder};
 
-use super::refresh;
 use crate::registry::AnyObject;
 use crate::registry::field_error::FieldError;
 use crate::validation::Path;
@@ -45,10 +42,7 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let Ok(Some(ladder)) = annotated_ladder(annotations) else { return Vec::new() };
     let never = ladder.never_climbs().map(|(_, text)| format!("{}: {text}", field.key(LADDER)));
-    let pod = ladder.rungs.iter().find(|step| step.rung == Rung::Pod);
-    let refresh =
-        pod.and_then(|pod| refresh::warning(pod.refresh.as_deref(), &field.key(LADDER_REFRESH)));
-    never.into_iter().chain(refresh).collect()
+    never.into_iter().collect()
 }
 
 /// A word about a ladder on an object that has no pod's annotations: there it does nothing.

@@ -40,7 +40,6 @@ mod pod_restart;
 mod preparation;
 pub(crate) mod priority_class;
 pub(crate) mod rbac;
-mod refresh;
 mod replica_set;
 mod replication_controller;
 mod restart_ladder;

@@ -3,12 +3,11 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
     API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_MESSAGE_BYTES_MAX, RESTART_STEPS_MAX,
-    Rung, avoidance_faults, named_container_faults, refresh_faults,
+    Rung, avoidance_faults, empty_dirs_fault, named_container_faults,
 };
 
 use super::defaults;
 use super::preparation;
-use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
@@ -82,7 +81,7 @@ impl ApiKind for PodRestart {
         let rung = spec.rung();
         let container = spec.container_name.as_ref();
         errors.extend(named_container_faults(rung, container, &field.child("containerName")));
-        errors.extend(refresh_faults(rung, spec.refresh.as_deref(), &field.child("refresh")));
+        errors.extend(empty_dirs_fault(rung, spec.empty_dirs, &field.child("emptyDirs")));
         for (name, seconds, min) in [
             ("gracePeriodSeconds", spec.grace_period_seconds, 0),
             ("deadlineSeconds", spec.deadline_seconds, 1),
@@ -96,11 +95,6 @@ impl ApiKind for PodRestart {
         let avoid = field.child("avoidNodeFor");
         errors.extend(avoidance_faults(rung, spec.avoid_node_for.as_ref(), &avoid));
         errors
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        let field = Path::new("spec").child("refresh");
-        refresh::warning(self.spec.refresh.as_deref(), &field).into_iter().collect()
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {

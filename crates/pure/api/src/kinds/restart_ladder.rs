@@ -7,7 +7,6 @@ use rekindle_types::v1alpha1::{
 };
 
 use super::preparation;
-use super::refresh;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
@@ -59,12 +58,7 @@ impl ApiKind for RestartLadder {
         let attempts = |index| Path::new("spec").child("rungs").index(index).child("attempts");
         let never = self.spec.never_climbs();
         let never = never.map(|(index, text)| format!("{}: {text}", attempts(index)));
-        let mut warnings: Vec<String> = never.into_iter().collect();
-        for (index, rung) in self.spec.rungs.iter().enumerate() {
-            let field = Path::new("spec").child("rungs").index(index).child("refresh");
-            warnings.extend(refresh::warning(rung.refresh.as_deref(), &field));
-        }
-        warnings
+        never.into_iter().collect()
     }
 
     fn row(&self, now: Tick) -> Vec<Cell> {

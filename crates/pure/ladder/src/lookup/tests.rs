@@ -20,7 +20,7 @@ fn object() -> RestartLadder {
     ladder.metadata.namespace = Some("shop".to_owned());
     ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     let rung = Rung::Recreate;
-    let step = LadderRung { rung, attempts: None, refresh: None, avoid_node_for: None };
+    let step = LadderRung { rung, attempts: None, empty_dirs: None, avoid_node_for: None };
     ladder.spec.rungs = vec![step];
     ladder
 }

@@ -13,7 +13,7 @@ fn ladder(window: Option<&str>, rungs: &[(Rung, Option<u32>)]) -> RestartLadder 
     let rung = |(rung, attempts): &(Rung, Option<u32>)| LadderRung {
         rung: *rung,
         attempts: *attempts,
-        refresh: None,
+        empty_dirs: None,
         avoid_node_for: None,
     };
     ladder.spec = RestartLadderSpec {
@@ -33,19 +33,18 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(policy.on_exhausted, OnExhausted::Hold);
     assert_eq!((policy.max_concurrent, policy.per_minute), (None, None));
     assert_eq!(policy.steps[0].attempts, 1);
-    assert_eq!(policy.steps[0].refresh, []);
-    assert_eq!(policy.steps[1].refresh, Refresh::ALL);
+    assert_eq!(policy.steps[1].empty_dirs, None);
 }
 
 #[test]
 fn what_is_written_is_kept() {
     let mut ladder = ladder(Some("1h30m"), &[(Rung::Pod, Some(3)), (Rung::Recreate, None)]);
-    ladder.spec.rungs[0].refresh = Some(vec![Refresh::EmptyDir]);
+    ladder.spec.rungs[0].empty_dirs = Some(EmptyDirPolicy::Keep);
     ladder.spec.budget = Some(LadderBudget { max_concurrent: Some(1), per_minute: Some(6) });
     ladder.spec.on_exhausted = Some(OnExhausted::Fail);
     let policy = Policy::of(&ladder).expect("a valid ladder");
     assert_eq!(policy.window, TickDuration::from_secs(5400));
-    assert_eq!(policy.steps[0].refresh, [Refresh::EmptyDir]);
+    assert_eq!(policy.steps[0].empty_dirs, Some(EmptyDirPolicy::Keep));
     assert_eq!((policy.max_concurrent, policy.per_minute), (Some(1), Some(6)));
     assert_eq!(policy.on_exhausted, OnExhausted::Fail);
     assert_eq!(policy.step(Rung::Recreate).map(|step| step.attempts), Some(1));

@@ -52,7 +52,7 @@ fn what_holds_a_request_back_fits_into_a_line() {
 
 #[test]
 fn a_due_restart_keeps_its_cause_and_says_which_budget_it_waits_for() {
-    let step = Step { rung: Rung::Pod, attempts: 2, refresh: Vec::new(), avoid_node_for: None };
+    let step = Step { rung: Rung::Pod, attempts: 2, empty_dirs: None, avoid_node_for: None };
     let ladder = RestartLadder::default();
     let policy = Policy::of_spec("web".to_owned(), None, &ladder.spec);
     let free_at = Tick::from_secs(15_062);

@@ -11,7 +11,7 @@ fn ladder(rungs: &[Rung]) -> RestartLadder {
     let rung = |rung: &Rung| LadderRung {
         rung: *rung,
         attempts: None,
-        refresh: None,
+        empty_dirs: None,
         avoid_node_for: None,
     };
     ladder.spec.rungs = rungs.iter().map(rung).collect();
@@ -87,8 +87,8 @@ fn a_ladder_that_can_never_act_is_not_accepted() {
     no_label.spec.selector.match_labels = Some([("a b".to_owned(), "c!d".to_owned())].into());
     let mut for_ever = ladder(&[Rung::Pod]);
     for_ever.spec.window = Some("9999999h".to_owned());
-    let mut at_odds = ladder(&[Rung::Pod]);
-    at_odds.spec.rungs[0].refresh = Some(Vec::new());
+    let mut at_odds = ladder(&[Rung::Recreate]);
+    at_odds.spec.rungs[0].empty_dirs = Some(rekindle_types::v1alpha1::EmptyDirPolicy::Keep);
     at_odds.spec.rungs[0].avoid_node_for = Some("5m".to_owned());
     for (ladder, faults) in [
         (everything, vec!["spec.selector: Required value: a ladder must say which pods it is for"]),
@@ -111,7 +111,7 @@ fn a_ladder_that_can_never_act_is_not_accepted() {
         (
             at_odds,
             vec![
-                "spec.rungs[0].refresh: Required value: name what is made new",
+                "spec.rungs[0].emptyDirs: Forbidden: may only be set on the rung Pod",
                 "spec.rungs[0].avoidNodeFor: Forbidden: may only be set on the rung Reschedule",
             ],
         ),

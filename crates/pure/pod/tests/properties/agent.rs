@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use rekindle_pod::ContainerKey;
-use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
+use rekindle_types::v1alpha1::{EmptyDirPolicy, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick};
 
 use crate::happenings::{Happening, crash, happen, happening, play, restart_one};
@@ -187,7 +187,7 @@ fn an_end_that_only_the_status_knows_is_the_one_that_was_asked_for() {
     let mut world = play(pod.pod(), &[]);
     heal(&mut world);
     let happenings = [
-        Happening::Restart(0, Rung::Container, vec![]),
+        Happening::Restart(0, Rung::Container, EmptyDirPolicy::Keep),
         Happening::SandboxDies(Processes::LiveOn),
         Happening::Poll,
         Happening::Exit(3, ExitStatus::Code { code: 0 }),

@@ -9,7 +9,7 @@ use rekindle_pod::{
     Action, ActionErrorKind, Event, Eviction, EvictionCause, Outcome, ResourceDecision,
     RestartRequest, Series,
 };
-use rekindle_types::v1alpha1::{Refresh, Rung};
+use rekindle_types::v1alpha1::{EmptyDirPolicy, Rung};
 use rekindle_types::{ContainerName, ExitStatus, TickDuration};
 
 use crate::shapes::role_of;
@@ -49,7 +49,7 @@ pub(crate) enum Happening {
     NodeStops(u64),
     Snapshot,
     SandboxDies(Processes),
-    Restart(u8, Rung, Vec<Refresh>),
+    Restart(u8, Rung, EmptyDirPolicy),
     /// A container is to be restarted by itself, which the pod may have or not.
     RestartOne(u8, &'static str),
     LateExit(u32),
@@ -90,7 +90,7 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         1 => (0u64..40).prop_map(Happening::NodeStops),
         1 => Just(Happening::Snapshot),
         1 => prop_oneof![Just(Processes::DieToo), Just(Processes::LiveOn)].prop_map(Happening::SandboxDies),
-        2 => (0u8..6, rung(), refresh()).prop_map(|(id, rung, refresh)| Happening::Restart(id, rung, refresh)),
+        2 => (0u8..6, rung(), empty_dirs()).prop_map(|(id, rung, empty_dirs)| Happening::Restart(id, rung, empty_dirs)),
         2 => (0u8..6, name()).prop_map(|(id, name)| Happening::RestartOne(id, name)),
         1 => (0u32..4).prop_map(Happening::LateExit),
         1 => (0u8..3).prop_map(Happening::ImageChange),
@@ -156,8 +156,8 @@ pub(crate) fn name() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["main0", "main1", "side0", "side1", "init0", "debug0", "stranger"])
 }
 
-pub(crate) fn refresh() -> impl Strategy<Value = Vec<Refresh>> {
-    prop::sample::subsequence(Refresh::ALL.to_vec(), 0..=4)
+pub(crate) fn empty_dirs() -> impl Strategy<Value = EmptyDirPolicy> {
+    prop::sample::select(vec![EmptyDirPolicy::Clear, EmptyDirPolicy::Keep])
 }
 
 /// What can go wrong with an action.
@@ -261,7 +261,7 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
             }
         }
         Happening::SandboxDies(processes) => world.sandbox_dies(*processes),
-        Happening::Restart(id, rung, refresh) => request_restart(world, *id, *rung, refresh),
+        Happening::Restart(id, rung, empty_dirs) => request_restart(world, *id, *rung, *empty_dirs),
         Happening::RestartOne(id, name) => restart_one(world, *id, name),
         Happening::LateExit(number) => {
             world.late_exit(runtime::key(99, "main0", *number));
@@ -286,8 +286,8 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
     }
 }
 
-pub(crate) fn request_restart(world: &mut World, id: u8, rung: Rung, refresh: &[Refresh]) {
-    request(world, RestartRequest { refresh: refresh.to_vec(), ..asked(id, rung) });
+pub(crate) fn request_restart(world: &mut World, id: u8, rung: Rung, empty_dirs: EmptyDirPolicy) {
+    request(world, RestartRequest { empty_dirs, ..asked(id, rung) });
 }
 
 pub(crate) fn restart_one(world: &mut World, id: u8, name: &str) {
@@ -301,7 +301,7 @@ fn asked(id: u8, rung: Rung) -> RestartRequest {
         name: format!("restart-{id}"),
         rung,
         container: None,
-        refresh: Vec::new(),
+        empty_dirs: EmptyDirPolicy::Keep,
         grace: None,
         reason: String::new(),
         series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },

@@ -7,9 +7,10 @@ use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState, Event,
     Made, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
 };
+use rekindle_types::v1alpha1::EmptyDirPolicy;
 use rekindle_types::{ContainerName, Notice, TickDuration};
 
-use crate::happenings::{decision, exit_status, refresh, rung};
+use crate::happenings::{decision, empty_dirs, exit_status, rung};
 use crate::shapes::pods;
 use crate::world;
 
@@ -29,14 +30,14 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
         prop::collection::vec(any_sandbox(), 0..4)
             .prop_map(|sandboxes| Event::RuntimeSnapshot(Snapshot { sandboxes })),
         pods().prop_map(|shape| Event::SpecChanged(Arc::new(shape.pod()))),
-        (0u8..9, rung(), prop::option::of(any_name()), refresh()).prop_map(
-            |(id, rung, named, refresh)| {
+        (0u8..9, rung(), prop::option::of(any_name()), empty_dirs()).prop_map(
+            |(id, rung, named, empty_dirs)| {
                 Event::RestartRequested(RestartRequest {
                     id: format!("id{id}"),
                     name: format!("restart-{id}"),
                     rung,
                     container: named.map(|name| ContainerName(name.to_owned())),
-                    refresh,
+                    empty_dirs,
                     grace: None,
                     reason: String::new(),
                     series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
@@ -49,7 +50,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
                 name: format!("restart-{id}"),
                 rung,
                 container: None,
-                refresh: Vec::new(),
+                empty_dirs: EmptyDirPolicy::Keep,
                 grace: None,
                 reason: String::new(),
                 series: Series::Anew,

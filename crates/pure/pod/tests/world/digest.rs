@@ -13,9 +13,7 @@ pub fn action(action: &Action) -> String {
     match action {
         Action::MountVolumes => "MountVolumes".to_owned(),
         Action::RefreshVolumes => "RefreshVolumes".to_owned(),
-        Action::SetUpSandbox { attempt, refresh } => {
-            format!("SetUpSandbox {attempt} refresh={refresh:?}")
-        }
+        Action::SetUpSandbox { attempt } => format!("SetUpSandbox {attempt}"),
         Action::TearDownSandbox { attempt } => format!("TearDownSandbox {attempt}"),
         Action::PullImage { container, image } => format!("PullImage {container} {image}"),
         Action::FindImage { container, image, policy } => {

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{LadderRung, OnExhausted, Refresh, RestartLadderSpec, Rung};
+use super::{EmptyDirPolicy, LadderRung, OnExhausted, RestartLadderSpec, Rung};
 use crate::validation::field_error::{FieldError, Problem};
 
 /// Makes a ladder: the rungs, each with its attempts: `Container:3, Pod:2, Recreate`. The others
@@ -20,15 +20,15 @@ use crate::validation::field_error::{FieldError, Problem};
 pub const LADDER: &str = "rekindle.dev/ladder";
 /// The window: `10m`.
 pub const LADDER_WINDOW: &str = "rekindle.dev/ladder-window";
-/// What the rung Pod makes new: `Network, IPC, EmptyDir, Cgroup`.
-pub const LADDER_REFRESH: &str = "rekindle.dev/ladder-refresh";
+/// What the rung Pod does with the contents of emptyDir volumes: `Clear` or `Keep`.
+pub const LADDER_EMPTY_DIRS: &str = "rekindle.dev/ladder-empty-dirs";
 /// How long the rung Reschedule avoids the node: `30m`.
 pub const LADDER_AVOID_NODE_FOR: &str = "rekindle.dev/ladder-avoid-node-for";
 /// `Hold` or `Fail`.
 pub const LADDER_ON_EXHAUSTED: &str = "rekindle.dev/ladder-on-exhausted";
 /// All of them.
 pub const LADDER_ANNOTATIONS: [&str; 5] =
-    [LADDER, LADDER_WINDOW, LADDER_REFRESH, LADDER_AVOID_NODE_FOR, LADDER_ON_EXHAUSTED];
+    [LADDER, LADDER_WINDOW, LADDER_EMPTY_DIRS, LADDER_AVOID_NODE_FOR, LADDER_ON_EXHAUSTED];
 
 /// What is wrong with one of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,12 +74,11 @@ pub fn annotated_ladder(
             .and_then(|text| read(&mut errors, LADDER_ON_EXHAUSTED, text, on_exhausted)),
         ..RestartLadderSpec::default()
     };
-    if let Some(text) = get(LADDER_REFRESH) {
-        let said = refresh(text);
+    if let Some(text) = get(LADDER_EMPTY_DIRS) {
         let step = step(&mut spec.rungs, Rung::Pod);
-        if let Some((step, parts)) = read(&mut errors, LADDER_REFRESH, text, |_| Ok((step?, said?)))
-        {
-            step.refresh = Some(parts);
+        let parsed = |text: &str| Ok((step?, empty_dirs(text)?));
+        if let Some((step, policy)) = read(&mut errors, LADDER_EMPTY_DIRS, text, parsed) {
+            step.empty_dirs = Some(policy);
         }
     }
     if let Some(text) = get(LADDER_AVOID_NODE_FOR) {
@@ -99,7 +98,7 @@ fn told<'a>(fault: &FieldError, get: &impl Fn(&str) -> Option<&'a str>) -> Ladde
     let annotation = match fault.field.as_str() {
         "spec.window" => LADDER_WINDOW,
         field if field.ends_with(".avoidNodeFor") => LADDER_AVOID_NODE_FOR,
-        field if field.contains(".refresh") => LADDER_REFRESH,
+        field if field.ends_with(".emptyDirs") => LADDER_EMPTY_DIRS,
         _ => LADDER,
     };
     // of several rungs in one text, it has to be said which is meant; that a value is invalid is
@@ -161,17 +160,15 @@ fn rung(entry: &str) -> Result<LadderRung, String> {
         text.parse::<u32>()
             .map_err(|_| format!("{text:?} is no number of attempts; write such as {name}:3"))
     });
-    Ok(LadderRung { rung, attempts: attempts.transpose()?, refresh: None, avoid_node_for: None })
+    Ok(LadderRung { rung, attempts: attempts.transpose()?, empty_dirs: None, avoid_node_for: None })
 }
 
-fn refresh(text: &str) -> Result<Vec<Refresh>, String> {
-    let one = |entry: &str| {
-        let known = Refresh::ALL.into_iter().find(|part| part.name() == entry);
-        let names = Refresh::ALL.map(Refresh::name).join(", ");
-        known
-            .ok_or_else(|| format!("{entry:?} is nothing that can be made new; these can: {names}"))
-    };
-    text.split(',').map(|entry| one(entry.trim())).collect()
+fn empty_dirs(text: &str) -> Result<EmptyDirPolicy, String> {
+    match text {
+        "Clear" => Ok(EmptyDirPolicy::Clear),
+        "Keep" => Ok(EmptyDirPolicy::Keep),
+        _ => Err("is Clear or Keep".to_owned()),
+    }
 }
 
 fn on_exhausted(text: &str) -> Result<OnExhausted, String> {

@@ -102,8 +102,8 @@ pub struct RestartLadderSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.LadderRung", extend("x-kubernetes-validations" = [
-    {"rule": schema_rules::REFRESH_RULE, "message": schema_rules::REFRESH_MESSAGE,
-      "fieldPath": ".refresh", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::EMPTY_DIRS_RULE, "message": schema_rules::EMPTY_DIRS_MESSAGE,
+      "fieldPath": ".emptyDirs", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::AVOIDANCE_RULE, "message": schema_rules::AVOIDANCE_MESSAGE,
       "fieldPath": ".avoidNodeFor", "reason": "FieldValueForbidden"}
 ]))]
@@ -117,10 +117,9 @@ pub struct LadderRung {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub attempts: Option<u32>,
-    /// Of a Pod rung: what is made new. Default: all of it.
+    /// Of a Pod rung: what becomes of the contents of emptyDir volumes. Default Clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), extend("x-kubernetes-list-type" = "set"))]
-    pub refresh: Option<Vec<Refresh>>,
+    pub empty_dirs: Option<EmptyDirPolicy>,
     /// Of a Reschedule rung: how long the node is avoided. A duration; default 30m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = schema_rules::SPAN), length(max = 32), extend("x-kubernetes-validations" = [
@@ -150,37 +149,16 @@ pub enum Rung {
     Rollback,
 }
 
-/// What a whole-pod restart makes new.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[schemars(rename = "dev.rekindle.v1alpha1.Refresh")]
-pub enum Refresh {
-    /// The network namespace, and with it the pod's address.
-    Network,
-    /// The IPC namespace: System V segments, message queues, /dev/shm.
-    #[serde(rename = "IPC")]
-    Ipc,
-    /// The contents of every emptyDir volume.
-    EmptyDir,
-    /// The pod's cgroup with its counters.
-    Cgroup,
-}
-
-impl Refresh {
-    /// Everything, the default of a Pod rung.
-    pub const ALL: [Refresh; 4] =
-        [Refresh::Network, Refresh::Ipc, Refresh::EmptyDir, Refresh::Cgroup];
-
-    /// The name as the API spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Refresh::Network => "Network",
-            Refresh::Ipc => "IPC",
-            Refresh::EmptyDir => "EmptyDir",
-            Refresh::Cgroup => "Cgroup",
-        }
-    }
+/// What a whole-pod restart does with the contents of emptyDir volumes. All else that containers
+/// share (namespaces, cgroup) belongs to the sandbox, which is always a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.EmptyDirPolicy")]
+pub enum EmptyDirPolicy {
+    /// The containers find empty volumes.
+    #[default]
+    Clear,
+    /// The containers find what the earlier ones left.
+    Keep,
 }
 
 /// The limits that keep a ladder from making an outage worse.

@@ -2,7 +2,7 @@
 //! server may know less, and then whoever acts by the ladder has to say what is wrong with it. So
 //! the rules stand here once, for both.
 
-use super::{LadderBudget, LadderRung, Refresh, RestartLadderSpec, Rung};
+use super::{EmptyDirPolicy, LadderBudget, LadderRung, RestartLadderSpec, Rung};
 use crate::backoff::ends_within;
 use crate::validation::{FieldError, Path, numbers, selector};
 use crate::{TickDuration, labels, span};
@@ -17,8 +17,6 @@ pub const RUNG_ATTEMPTS_DEFAULT: u32 = 1;
 const ATTEMPTS_MAX: u32 = 1000;
 /// Each rung stands once.
 const RUNGS_MAX: usize = Rung::ALL.len();
-/// So does each part of what is made new.
-const REFRESH_MAX: usize = Refresh::ALL.len();
 /// Neither a window nor an avoidance makes sense beyond this.
 const SPAN_MAX: TickDuration = TickDuration::from_secs(30 * 24 * 3600);
 /// A span of time takes no more than this to write.
@@ -111,7 +109,7 @@ fn rung_faults(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<Fi
     if let Some(attempts) = rung.attempts {
         errors.extend(numbers::in_range(attempts, 1, ATTEMPTS_MAX, &field.child("attempts")));
     }
-    errors.extend(refresh_faults(rung.rung, rung.refresh.as_deref(), &field.child("refresh")));
+    errors.extend(empty_dirs_fault(rung.rung, rung.empty_dirs, &field.child("emptyDirs")));
     errors.extend(avoidance_faults(
         rung.rung,
         rung.avoid_node_for.as_ref(),
@@ -120,24 +118,14 @@ fn rung_faults(rung: &LadderRung, before: &[LadderRung], field: &Path) -> Vec<Fi
     errors
 }
 
-/// Only the rung Pod throws a shared context away; what it refreshes is named once, and is not
-/// nothing.
-pub fn refresh_faults(rung: Rung, refresh: Option<&[Refresh]>, field: &Path) -> Vec<FieldError> {
-    let Some(refresh) = refresh else { return Vec::new() };
-    if rung != Rung::Pod {
-        return vec![FieldError::forbidden(field, "may only be set on the rung Pod")];
-    }
-    if refresh.is_empty() {
-        return vec![FieldError::required(
-            field,
-            "name what is made new, or leave it out for all of it",
-        )];
-    }
-    if refresh.len() > REFRESH_MAX {
-        return vec![FieldError::too_many(field, REFRESH_MAX)];
-    }
-    let twice = refresh.iter().enumerate().filter(|(index, item)| refresh[..*index].contains(item));
-    twice.map(|(index, item)| FieldError::duplicate(field.index(index), item.name())).collect()
+/// Only the rung Pod may clear emptyDir volumes, so only there can they be kept.
+pub fn empty_dirs_fault(
+    rung: Rung,
+    policy: Option<EmptyDirPolicy>,
+    field: &Path,
+) -> Option<FieldError> {
+    (policy.is_some() && rung != Rung::Pod)
+        .then(|| FieldError::forbidden(field, "may only be set on the rung Pod"))
 }
 
 /// Only the rung Reschedule avoids a node, for a span of time.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Tick, TickDuration};
 
-use super::{CarriedOutBy, PodRestartStep, Refresh, Rung, api_object, schema_rules};
+use super::{CarriedOutBy, EmptyDirPolicy, PodRestartStep, Rung, api_object, schema_rules};
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and
 /// so does the ladder. It is carried out once: Container, Containers and Pod by the node that runs
@@ -93,8 +93,8 @@ impl PodRestart {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec", extend("required" = ["podName"]), extend("x-kubernetes-validations" = [
-    {"rule": schema_rules::REFRESH_RULE, "message": schema_rules::REFRESH_MESSAGE,
-      "fieldPath": ".refresh", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::EMPTY_DIRS_RULE, "message": schema_rules::EMPTY_DIRS_MESSAGE,
+      "fieldPath": ".emptyDirs", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::CONTAINER_RULE, "message": schema_rules::CONTAINER_MESSAGE,
       "fieldPath": ".containerName", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::AVOIDANCE_RULE, "message": schema_rules::AVOIDANCE_MESSAGE,
@@ -119,10 +119,9 @@ pub struct PodRestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = schema_rules::CONTAINER_NAME))]
     pub container_name: Option<String>,
-    /// Of a Pod restart: what is made new. Default: all of it.
+    /// Of a Pod restart: what becomes of the contents of emptyDir volumes. Default Clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), extend("x-kubernetes-list-type" = "set"))]
-    pub refresh: Option<Vec<Refresh>>,
+    pub empty_dirs: Option<EmptyDirPolicy>,
     /// Why, in words for people; shown in the pod's events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]

@@ -35,10 +35,12 @@ pub(super) const ORDER_RULE: &str = "[0, 1, 2, 3, 4].all(i, i + 1 >= size(self) 
 pub(super) const ORDER_MESSAGE: &str =
     "the order is Container, Containers, Pod, Recreate, Reschedule, Rollback";
 
-/// Of a rung of a ladder, and of a request whose rung may be left out (Pod): what is made new.
-pub(super) const REFRESH_RULE: &str = "!has(self.refresh) || !has(self.rung) || self.rung == 'Pod'";
+/// Of a rung of a ladder, and of a request whose rung may be left out (Pod): what becomes of
+/// emptyDir volumes.
+pub(super) const EMPTY_DIRS_RULE: &str =
+    "!has(self.emptyDirs) || !has(self.rung) || self.rung == 'Pod'";
 /// What it says.
-pub(super) const REFRESH_MESSAGE: &str = "may only be set on the rung Pod";
+pub(super) const EMPTY_DIRS_MESSAGE: &str = "may only be set on the rung Pod";
 /// The same: which container alone is restarted.
 pub(super) const CONTAINER_RULE: &str =
     "!has(self.containerName) || (has(self.rung) && self.rung == 'Container')";

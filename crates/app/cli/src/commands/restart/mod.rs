@@ -260,7 +260,7 @@ fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
                 RungArg::Rollback => Rung::Rollback,
             }),
             container_name: args.container.clone(),
-            refresh: None,
+            empty_dirs: None,
             reason: args.reason.clone(),
             grace_period_seconds: args.grace_period.filter(|seconds| *seconds >= 0),
             ttl_seconds_after_finished: args.ttl.map(seconds),

@@ -1,4 +1,4 @@
-use rekindle_types::v1alpha1::{LADDER_AVOID_NODE_FOR, LADDER_REFRESH, LADDER_WINDOW};
+use rekindle_types::v1alpha1::{LADDER_AVOID_NODE_FOR, LADDER_EMPTY_DIRS, LADDER_WINDOW};
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_ladder_that_a_restart_ladder_could_be_is_accepted() {
         vec![],
         vec![("team", "shop"), ("rekindle.dev/avoided-nodes", "{}")],
         vec![(LADDER, "Container:3, Pod:2, Recreate, Reschedule:2"), (LADDER_WINDOW, "1h30m")],
-        vec![(LADDER, "Pod"), (LADDER_REFRESH, "EmptyDir")],
+        vec![(LADDER, "Pod"), (LADDER_EMPTY_DIRS, "Keep")],
         vec![(LADDER, "Reschedule"), (LADDER_AVOID_NODE_FOR, "720h")],
     ] {
         assert_eq!(told(&pairs), Vec::<String>::new(), "{pairs:?}");
@@ -48,8 +48,8 @@ fn a_mistake_is_told_with_its_annotation_and_what_to_do() {
             "metadata.annotations[rekindle.dev/ladder-window]: Invalid value: \"721h\": must be no more than 720h",
         ),
         (
-            vec![(LADDER, "Pod"), (LADDER_REFRESH, "IPC, IPC")],
-            "metadata.annotations[rekindle.dev/ladder-refresh]: Invalid value: \"IPC, IPC\"",
+            vec![(LADDER, "Pod"), (LADDER_EMPTY_DIRS, "Empty")],
+            "metadata.annotations[rekindle.dev/ladder-empty-dirs]: Invalid value: \"Empty\": is Clear or Keep",
         ),
         (
             vec![(LADDER, "Reschedule"), (LADDER_AVOID_NODE_FOR, "0s")],
@@ -70,19 +70,12 @@ fn a_mistake_is_told_with_its_annotation_and_what_to_do() {
 }
 
 #[test]
-fn what_belongs_to_the_sandbox_and_is_left_out_is_made_new_all_the_same_and_warned_of() {
+fn a_rung_that_gets_no_turn_is_warned_of() {
     let field = Path::new("metadata").child("annotations");
     let warned = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         warnings(Some(&pairs.collect()), &field)
     };
-    let said = warned(&[(LADDER, "Pod"), (LADDER_REFRESH, "Network")]).join("\n");
-    let expected =
-        "metadata.annotations[rekindle.dev/ladder-refresh]: IPC, Cgroup will be made new, too";
-    assert!(said.starts_with(expected), "{said}");
-    for fine in ["Network, IPC, Cgroup", "Network, IPC, EmptyDir, Cgroup"] {
-        assert_eq!(warned(&[(LADDER, "Pod"), (LADDER_REFRESH, fine)]).len(), 0, "{fine}");
-    }
     assert_eq!(warned(&[(LADDER, "Pod")]).len(), 0);
     assert_eq!(warned(&[(LADDER, "Contaner")]).len(), 0, "that is refused");
     assert_eq!(warned(&[(LADDER, "Container:6, Pod")]).len(), 0);

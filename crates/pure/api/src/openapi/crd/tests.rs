@@ -253,8 +253,8 @@ fn what_two_fields_say_together_is_in_the_rules_of_the_schema() {
         (schema(&definitions, "restartladders"), schema(&definitions, "podrestarts"));
     let of_rung = [
         (
-            "!has(self.refresh) || !has(self.rung) || self.rung == 'Pod'",
-            ".refresh",
+            "!has(self.emptyDirs) || !has(self.rung) || self.rung == 'Pod'",
+            ".emptyDirs",
             "FieldValueForbidden",
         ),
         (

@@ -9,7 +9,7 @@ fn read_all(pairs: &[(&str, &str)]) -> Result<Option<RestartLadderSpec>, Vec<Str
 }
 
 fn step(rung: Rung, attempts: Option<u32>) -> LadderRung {
-    LadderRung { rung, attempts, refresh: None, avoid_node_for: None }
+    LadderRung { rung, attempts, empty_dirs: None, avoid_node_for: None }
 }
 
 #[test]
@@ -33,13 +33,13 @@ fn the_other_annotations_say_more_about_it() {
     let spec = read_all(&[
         (LADDER, "Pod:2, Reschedule"),
         (LADDER_WINDOW, "90s"),
-        (LADDER_REFRESH, "IPC, EmptyDir"),
+        (LADDER_EMPTY_DIRS, "Keep"),
         (LADDER_AVOID_NODE_FOR, "2h"),
         (LADDER_ON_EXHAUSTED, "Fail"),
     ]);
     let spec = spec.expect("valid").expect("it is a ladder");
     assert_eq!(spec.window.as_deref(), Some("90s"));
-    assert_eq!(spec.rungs[0].refresh, Some(vec![Refresh::Ipc, Refresh::EmptyDir]));
+    assert_eq!(spec.rungs[0].empty_dirs, Some(EmptyDirPolicy::Keep));
     assert_eq!(spec.rungs[1].avoid_node_for.as_deref(), Some("2h"));
     assert_eq!(spec.on_exhausted, Some(OnExhausted::Fail));
 }
@@ -68,13 +68,9 @@ fn what_cannot_be_read_is_named_with_what_can() {
             "rekindle.dev/ladder-window needs it: name the rungs".to_owned(),
         ),
         (vec![(LADDER, "Pod"), (LADDER_ON_EXHAUSTED, "Stop")], "is Hold or Fail".to_owned()),
+        (vec![(LADDER, "Pod"), (LADDER_EMPTY_DIRS, "keep")], "is Clear or Keep".to_owned()),
         (
-            vec![(LADDER, "Pod"), (LADDER_REFRESH, "Disk")],
-            "\"Disk\" is nothing that can be made new; these can: Network, IPC, EmptyDir, Cgroup"
-                .to_owned(),
-        ),
-        (
-            vec![(LADDER, "Recreate"), (LADDER_REFRESH, "IPC")],
+            vec![(LADDER, "Recreate"), (LADDER_EMPTY_DIRS, "Keep")],
             "is about the rung Pod, which rekindle.dev/ladder does not name".to_owned(),
         ),
         (
@@ -97,10 +93,6 @@ fn what_makes_no_ladder_is_told_with_the_annotation_that_is_to_blame() {
             "ladder-window: \"721h\": must be no more",
         ),
         (
-            vec![(LADDER, "Pod"), (LADDER_REFRESH, "IPC, IPC")],
-            "ladder-refresh: \"IPC, IPC\": Duplicate value: \"IPC\"",
-        ),
-        (
             vec![(LADDER, "Reschedule"), (LADDER_AVOID_NODE_FOR, "0s")],
             "ladder-avoid-node-for: \"0s\": must be greater than zero",
         ),
@@ -120,7 +112,7 @@ fn all_mistakes_are_told_at_once() {
 proptest::proptest! {
     #[test]
     fn no_text_panics(rungs in ".{0,40}", other in ".{0,20}") {
-        let _ = read_all(&[(LADDER, rungs.as_str()), (LADDER_REFRESH, other.as_str())]);
+        let _ = read_all(&[(LADDER, rungs.as_str()), (LADDER_EMPTY_DIRS, other.as_str())]);
     }
 }
 

@@ -6,7 +6,7 @@ fn spec(rungs: &[Rung]) -> RestartLadderSpec {
     let rung = |rung: &Rung| LadderRung {
         rung: *rung,
         attempts: None,
-        refresh: None,
+        empty_dirs: None,
         avoid_node_for: None,
     };
     spec.rungs = rungs.iter().map(rung).collect();
@@ -21,7 +21,7 @@ fn told(spec: &RestartLadderSpec) -> Vec<String> {
 fn a_ladder_that_can_be_carried_out_has_no_fault() {
     let mut spec = spec(&Rung::ALL);
     spec.window = Some("720h".to_owned());
-    spec.rungs[2].refresh = Some(Refresh::ALL.to_vec());
+    spec.rungs[2].empty_dirs = Some(EmptyDirPolicy::Keep);
     spec.rungs[4].avoid_node_for = Some("1800000ms".to_owned());
     assert_eq!(told(&spec), Vec::<String>::new());
 }

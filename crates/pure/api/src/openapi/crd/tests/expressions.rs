@@ -243,7 +243,7 @@ fn rungs_are_in_order_in_every_list_of_them() {
 fn what_belongs_to_another_rung_is_refused_at_its_field() {
     let (ladders, restarts) = (schema("restartladders"), schema("podrestarts"));
     let given = [
-        ("refresh", json!(["Network"]), Rung::Pod),
+        ("emptyDirs", json!("Keep"), Rung::Pod),
         ("avoidNodeFor", json!("1h"), Rung::Reschedule),
         ("containerName", json!("app"), Rung::Container),
     ];
