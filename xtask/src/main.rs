@@ -1,14 +1,15 @@
 //! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo
-//! xtask sim`, `cargo xtask vm`, `cargo xtask words`, `cargo xtask book`.
+//! xtask sim`, `cargo xtask nightly`, `cargo xtask vm`, `cargo xtask words`, `cargo xtask book`.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
+mod bench;
 mod tools;
 mod vm;
 mod words;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -48,9 +49,20 @@ enum Task {
     Book,
     /// Print the table of figures, beside the peers that are installed
     Bench {
-        /// Passed on to the benchmark
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
+        /// Write what was measured into this file
+        #[arg(long, value_name = "FILE", default_value = "target/figures.json")]
+        save: PathBuf,
+        /// Compare with what an earlier run has written; fails when a figure got worse
+        #[arg(long, value_name = "FILE")]
+        compare: Option<PathBuf>,
+        /// Measure these parts alone
+        parts: Vec<String>,
+    },
+    /// What to run each night: properties with many cases, then campaigns of the simulator
+    Nightly {
+        /// How long the campaigns go on
+        #[arg(long = "for", value_name = "TIME", default_value = "2h")]
+        time: String,
     },
 }
 
@@ -79,12 +91,8 @@ fn main() -> anyhow::Result<()> {
         Task::Sim { seeds, time } => sim(&seeds, time.as_deref()),
         Task::Book => book(),
         Task::Words { places } => words::check(places),
-        Task::Bench { args } => {
-            run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
-            run(cargo_command()
-                .args(["bench", "--locked", "--package", "rekindle", "--bench", "figures", "--"])
-                .args(args))
-        }
+        Task::Bench { save, compare, parts } => measure(&save, compare.as_deref(), &parts),
+        Task::Nightly { time } => nightly(&time),
     }
 }
 
@@ -95,6 +103,32 @@ fn sim(seeds: &str, time: Option<&str>) -> anyhow::Result<()> {
         .args(["run", "--profile", "campaigns", "--quiet", "--locked"])
         .args(["--package", "rekindle-sim", "--example", "seeds", "--", seeds])
         .args(time))
+}
+
+/// Writes what it measures into the file `save`, and compares it with the file `earlier`.
+fn measure(save: &Path, earlier: Option<&Path>, parts: &[String]) -> anyhow::Result<()> {
+    // read first: both may be the same file
+    let earlier = earlier.map(bench::read).transpose()?;
+    let save = std::path::absolute(save)?;
+    run(cargo_command().args(["build", "--release", "--locked", "--package", "rekindle"]))?;
+    run(cargo_command()
+        .args(["bench", "--locked", "--package", "rekindle", "--bench", "figures", "--"])
+        .arg("--save")
+        .arg(&save)
+        .args(parts))?;
+    earlier.map_or(Ok(()), |earlier| bench::check(&earlier, &bench::read(&save)?))
+}
+
+/// Each night has seeds of its own.
+fn nightly(time: &str) -> anyhow::Result<()> {
+    run(cargo_command()
+        .args(["test", "--profile", "campaigns", "--locked", "--no-fail-fast"])
+        .args(["--package", "rekindle-pod", "--package", "rekindle-pod-driver"])
+        .args(["--package", "rekindle-ladder", "--package", "rekindle-store"])
+        .env("PROPTEST_CASES", "10000"))?;
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let night = since_1970.as_secs() / (24 * 3600);
+    sim(&format!("{}..", night * 10_000), Some(time))
 }
 
 /// A page that the summary names and that is missing fails it.

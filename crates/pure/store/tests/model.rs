@@ -375,7 +375,7 @@ fn check_event(event: &Event, revision: u64, entry: &Entry, log: &[Entry]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases * 2, ..ProptestConfig::default() })]
 
     /// P6 and P8.
     #[test]

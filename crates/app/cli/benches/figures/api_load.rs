@@ -10,7 +10,7 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
 use crate::engine::Engine;
-use crate::sample::Report;
+use crate::sample::{Amount, Report};
 
 const CLIENTS: usize = 32;
 const OBJECTS: usize = 5_000;
@@ -41,9 +41,10 @@ pub async fn measure(engine: &Engine, report: &mut Report) -> anyhow::Result<()>
         done??;
     }
     let per_second = OBJECTS as f64 / start.elapsed().as_secs_f64();
-    report.value(
+    report.amount(
         "creates of a ConfigMap per second, 32 clients, durable (client on the same cores)",
         "report",
+        Amount::rate(per_second),
         format!("{per_second:.0} /s"),
     );
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::engine::Engine;
 use crate::idle::wait_running;
-use crate::sample::Report;
+use crate::sample::{Amount, Report};
 
 const ADOPTED: usize = 100;
 const STARTED: usize = 200;
@@ -29,9 +29,10 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     create(&pods, 0..STARTED).await?;
     wait_running(&pods, STARTED).await?;
     let each_second = STARTED as f64 / begun.elapsed().as_secs_f64();
-    report.value(
+    report.amount(
         &format!("{STARTED} pods created at once → all Running in the API"),
         "–",
+        Amount::rate(each_second),
         format!("{each_second:.0} pods/s"),
     );
     drop(engine);

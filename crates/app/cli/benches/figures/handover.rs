@@ -13,7 +13,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::engine::{Engine, cpu_percent};
-use crate::sample::Report;
+use crate::sample::{Amount, Report};
 
 const STOPS: usize = 5;
 const KILLS: usize = 3;
@@ -44,9 +44,10 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     let standby = Candidate::start(&engine, "stands by")?;
     let processes = [leader.child.id(), standby.child.id()];
     let shares = cpu_percent(&processes, OBSERVED).await?;
-    report.value(
+    report.amount(
         "CPU of idle controllers: the process that leads / stands by",
         "none",
+        Amount::cost(shares.iter().sum()),
         format!("{:.2} / {:.2} % of a core", shares[0], shares[1]),
     );
     Ok(())

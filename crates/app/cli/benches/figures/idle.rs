@@ -12,7 +12,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 
 use crate::engine::{Engine, cpu_percent};
 use crate::restarts::pod;
-use crate::sample::Report;
+use crate::sample::{Amount, Report};
 
 const PODS: usize = 50;
 const OBSERVED: Duration = Duration::from_secs(30);
@@ -26,10 +26,12 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
     // its start needed.
     tokio::time::sleep(OBSERVED).await;
     let empty_kb = rollup(engine.pid(), "Rss")?;
-    report.value(
+    let empty_mib = empty_kb as f64 / 1024.0;
+    report.amount(
         "idle engine with node, no pods: RSS",
         "≤ 40 MiB",
-        format!("{:.1} MiB", empty_kb as f64 / 1024.0),
+        Amount::cost(empty_mib),
+        format!("{empty_mib:.1} MiB"),
     );
 
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
@@ -56,9 +58,10 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
     let growth_kb = rollup(engine.pid(), "Pss")?.saturating_sub(one_pod_pss_kb);
     let engine_growth_kb = growth_kb * PODS as u64 / (PODS as u64 - 1);
     let per_pod = |kb: u64| kb as f64 / PODS as f64;
-    report.value(
+    report.amount(
         "per idle pod: PSS added (shim + engine)",
         "≤ 300 KiB",
+        Amount::cost(per_pod(shim_pss_kb + engine_growth_kb)),
         format!(
             "{:.0} KiB ({:.0} + {:.0}), {} shims",
             per_pod(shim_pss_kb + engine_growth_kb),
@@ -68,10 +71,12 @@ pub async fn measure(_warm: &Engine, report: &mut Report) -> anyhow::Result<()> 
         ),
     );
 
-    report.value(
+    let percent = idle_percent(&engine).await?;
+    report.amount(
         &format!("CPU while {PODS} pods idle (engine and shims)"),
         "≤ 0.2 % of a core",
-        format!("{:.2} %", idle_percent(&engine).await?),
+        Amount::cost(percent),
+        format!("{percent:.2} %"),
     );
     Ok(())
 }

@@ -24,8 +24,24 @@ mod rollout;
 mod sample;
 mod startup;
 
+use std::path::PathBuf;
+
+use clap::Parser;
 use engine::Engine;
 use sample::Report;
+
+#[derive(Parser)]
+struct Arguments {
+    /// Measure these parts alone
+    #[arg(value_parser = PARTS)]
+    parts: Vec<String>,
+    /// Also write what was measured, for a comparison
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Cargo says so
+    #[arg(long, hide = true)]
+    bench: bool,
+}
 
 /// What can be measured by itself.
 const PARTS: [&str; 10] = [
@@ -34,11 +50,8 @@ const PARTS: [&str; 10] = [
 ];
 
 fn main() -> anyhow::Result<()> {
-    let named: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    if let Some(unknown) = named.iter().find(|name| !PARTS.contains(&name.as_str())) {
-        anyhow::bail!("there is no part {unknown:?} to measure, only {}", PARTS.join(", "));
-    }
-    let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
+    let Arguments { parts, save, bench: _ } = Arguments::parse();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| name == part);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut report = Report::default();
@@ -83,5 +96,5 @@ fn main() -> anyhow::Result<()> {
     }
     println!("{machine}");
     report.print();
-    Ok(())
+    save.map_or(Ok(()), |file| report.save(&file, &machine))
 }

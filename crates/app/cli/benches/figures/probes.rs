@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::engine::Engine;
 use crate::idle::{idle_percent, wait_running};
-use crate::sample::Report;
+use crate::sample::{Amount, Report};
 
 const PODS: usize = 100;
 
@@ -22,10 +22,12 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     wait_running(&pods, PODS).await?;
     // the work of starting them ends meanwhile, and each has been probed
     tokio::time::sleep(Duration::from_secs(15)).await;
-    report.value(
+    let percent = idle_percent(&engine).await?;
+    report.amount(
         &format!("CPU while {PODS} pods are probed by HTTP and by a command every 10 s (engine and shims)"),
         "≤ 1 % of a core",
-        format!("{:.2} %", idle_percent(&engine).await?),
+        Amount::cost(percent),
+        format!("{percent:.2} %"),
     );
     Ok(())
 }

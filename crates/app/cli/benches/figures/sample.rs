@@ -1,9 +1,12 @@
-//! Samples and the table they end up in.
+//! Samples, the table they end up in, and the file that a later run is compared with.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Value, json};
 
 /// What peers' creations are compared with. Ours has more in it: a pod sandbox with its network,
 /// two containers, the API.
@@ -11,42 +14,90 @@ pub const CREATE: &str = "create Pod → Running in the API";
 /// What peers' restarts are compared with.
 pub const KILL: &str = "container killed → new process runs";
 
+/// The goal of a line that measures a peer.
+const PEER: &str = "peer";
+
+/// One number that was measured once.
+pub struct Amount {
+    value: f64,
+    better: &'static str,
+}
+
+impl Amount {
+    /// Such as memory: the less the better.
+    pub fn cost(value: f64) -> Self {
+        Self { value, better: "less" }
+    }
+
+    /// Such as creations per second: the more the better.
+    pub fn rate(value: f64) -> Self {
+        Self { value, better: "more" }
+    }
+}
+
 /// The lines of the table, in the order they were measured.
 #[derive(Default)]
 pub struct Report {
     lines: Vec<[String; 3]>,
     medians: BTreeMap<String, Duration>,
+    /// As `xtask/src/bench.rs` reads them.
+    figures: Vec<Value>,
 }
 
 impl Report {
     /// A row of durations: the median and the extremes in milliseconds.
     pub fn durations(&mut self, what: &str, goal: &str, mut samples: Vec<Duration>) {
         samples.sort_unstable();
-        if let Some(median) = samples.get(samples.len() / 2) {
-            self.medians.insert(what.to_owned(), *median);
-        }
-        let ms = |sample: Option<&Duration>| sample.map_or(f64::NAN, |s| s.as_secs_f64() * 1e3);
+        let Some(&median) = samples.get(samples.len() / 2) else {
+            return self.text(what, goal, "no sample".to_owned());
+        };
+        self.medians.insert(what.to_owned(), median);
+        let ms = |index: usize| samples[index].as_secs_f64() * 1e3;
+        let last = samples.len() - 1;
         let measured = format!(
             "{:.2} ms [{:.2}–{:.2}] n={}",
-            ms(samples.get(samples.len() / 2)),
-            ms(samples.first()),
-            ms(samples.last()),
+            median.as_secs_f64() * 1e3,
+            ms(0),
+            ms(last),
             samples.len()
         );
-        self.value(what, goal, measured);
+        self.figures.push(json!({
+            "what": what,
+            "value": median.as_secs_f64() * 1e3,
+            "quartiles": [ms(last / 4), ms(last - last / 4)],
+            "better": "less",
+            "peer": goal == PEER,
+        }));
+        self.text(what, goal, measured);
     }
 
     /// A row of a peer's durations, with their ratio to a row of ours.
     pub fn compared(&mut self, what: &str, ours: &str, samples: Vec<Duration>) {
-        self.durations(what, "peer", samples);
+        self.durations(what, PEER, samples);
         let ratio = self.medians.get(what).zip(self.medians.get(ours));
         if let (Some((peer, ours)), Some(line)) = (ratio, self.lines.last_mut()) {
             line[2] = format!("peer: {:.1} × ours", peer.as_secs_f64() / ours.as_secs_f64());
         }
     }
 
-    /// A row of anything else.
-    pub fn value(&mut self, what: &str, goal: &str, measured: String) {
+    /// A row of one number, as `measured` shows it.
+    pub fn amount(&mut self, what: &str, goal: &str, amount: Amount, measured: String) {
+        self.figures.push(json!({
+            "what": what,
+            "value": amount.value,
+            "quartiles": [amount.value, amount.value],
+            "better": amount.better,
+            "peer": false,
+        }));
+        self.text(what, goal, measured);
+    }
+
+    /// A row about a peer that was not measured.
+    pub fn no_peer(&mut self, what: &str, why: String) {
+        self.text(what, PEER, why);
+    }
+
+    fn text(&mut self, what: &str, goal: &str, measured: String) {
         eprintln!("{what}: {measured}");
         self.lines.push([what.to_owned(), measured, goal.to_owned()]);
     }
@@ -62,5 +113,14 @@ impl Report {
             column.set_cell_alignment(CellAlignment::Right);
         }
         println!("{table}");
+    }
+
+    /// Writes what was measured for `cargo xtask bench --compare`.
+    pub fn save(&self, file: &Path, machine: &str) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(&json!({
+            "machine": machine,
+            "figures": self.figures,
+        }))?;
+        std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
     }
 }

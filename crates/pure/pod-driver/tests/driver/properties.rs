@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use rekindle_pod::{Event, RestartRequest, Series};
 use rekindle_types::TickDuration;
-use rekindle_types::v1alpha1::{Refresh, Rung};
+use rekindle_types::v1alpha1::{EmptyDirPolicy, Rung};
 use serde_json::json;
 
 use crate::world::{ApiSays, World, pod};
@@ -72,7 +72,7 @@ fn happen(world: &mut World, happening: Happening) {
                 name: format!("restart-{id}"),
                 rung: Rung::Containers,
                 container: None,
-                refresh: Refresh::ALL.to_vec(),
+                empty_dirs: EmptyDirPolicy::Clear,
                 grace: None,
                 reason: String::new(),
                 series: Series::Anew,
@@ -86,7 +86,7 @@ fn happen(world: &mut World, happening: Happening) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases * 2, ..ProptestConfig::default() })]
     #[test]
     fn whatever_the_order_of_answers_journals_go_first_and_the_last_status_is_written(
         happenings in prop::collection::vec(happening(), 0..120), answers_at_once: bool,

@@ -41,7 +41,7 @@ pub fn measure(report: &mut Report) {
     let rootfs = match RootFs::mount() {
         Ok(rootfs) => rootfs,
         Err(error) => {
-            report.value("peers", "peer", format!("not measured: {error:#}"));
+            report.no_peer("peers", format!("not measured: {error:#}"));
             return;
         }
     };
@@ -59,7 +59,7 @@ fn measure_one<P: Peer>(
     let create = format!("{name}: create + start → running");
     let kill = format!("{name}: container killed → new process runs");
     if !launch::installed(name) {
-        report.value(&create, "peer", "not installed".to_owned());
+        report.no_peer(&create, "not installed".to_owned());
         return;
     }
     let samples = prepare().and_then(|peer| {
@@ -73,7 +73,7 @@ fn measure_one<P: Peer>(
             report.compared(&create, CREATE, created);
             report.compared(&kill, KILL, killed);
         }
-        Err(error) => report.value(&create, "peer", format!("does not work here: {error:#}")),
+        Err(error) => report.no_peer(&create, format!("does not work here: {error:#}")),
     }
 }
 
