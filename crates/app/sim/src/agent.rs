@@ -22,11 +22,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_controllers::ObjectId;
 use rekindle_pod::{
     ActionError, ActionId, Config, ContainerKey, Event, Journal, Outcome, RestartReport,
     SandboxSeenState, Snapshot,
 };
 use rekindle_pod_driver::{Existence, PodDriver, StatusToWrite};
+use rekindle_types::v1alpha1::PodRestartStatus;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use crate::behaviour::Origin;
@@ -71,7 +73,7 @@ pub(crate) struct PodOnNode {
     clock: Skew,
     pub(crate) pod: Arc<Pod>,
     pub(crate) node: String,
-    journal: Option<Arc<Journal>>,
+    pub(crate) journal: Option<Arc<Journal>>,
     config: Config,
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     /// The sandbox that was torn down last; only the bug
@@ -113,13 +115,21 @@ pub(crate) struct PodOnNode {
     pub(crate) address: u32,
     /// Counts the agent's processes: what one of them was promised the next does not hear.
     pub(crate) incarnation: u32,
-    /// Restart requests that were told to the core: namespace and name of their objects.
-    pub(crate) requests: BTreeMap<String, (String, String)>,
+    /// Restart requests that were given to the driver, by their UIDs.
+    pub(crate) requests: BTreeMap<String, RequestObject>,
     /// The sum of `restartCount` in the newest status.
     pub(crate) restarts: u64,
     pub(crate) backlog: Backlog,
     /// The agent died before the core's next action.
     pub(crate) died: bool,
+}
+
+/// The object of a request that a pod carries out, as its agent knows it.
+#[derive(Debug)]
+pub(crate) struct RequestObject {
+    pub(crate) id: ObjectId,
+    /// As reported last.
+    pub(crate) status: PodRestartStatus,
 }
 
 /// Whether the agent knows that the pod is to end.

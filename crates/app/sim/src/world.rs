@@ -17,6 +17,7 @@ mod keepers;
 mod nodes;
 mod replaced;
 mod rest;
+mod restarts;
 mod shown;
 mod stranded;
 mod tasks;
@@ -30,6 +31,7 @@ use rekindle_controllers::events::Recorder;
 use rekindle_controllers::{Kind, NamespacedName, ObjectId};
 use rekindle_ladder::Limits;
 use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
+use rekindle_pod_driver::RestartOwners;
 use rekindle_reconcile::{NodeSettings, Planner, Seen, kinds};
 use rekindle_store::Watch;
 use rekindle_types::pods::AnyPod;
@@ -145,6 +147,8 @@ pub struct World {
     nodes: BTreeSet<String>,
     /// Those without a network, and how often they lost it: it is back when it was mended as often.
     cut_off: BTreeMap<String, u32>,
+    /// Which pod of a node has taken up which request, as its agent knows it.
+    restart_owners: BTreeMap<String, RestartOwners>,
     keepers: Keepers,
     sentences: Sentences,
     job_counts: JobCounts,
@@ -229,6 +233,7 @@ impl World {
             config,
             nodes: BTreeSet::new(),
             cut_off: BTreeMap::new(),
+            restart_owners: BTreeMap::new(),
             keepers: Keepers::default(),
             sentences: Sentences::default(),
             job_counts: JobCounts::default(),

@@ -24,7 +24,7 @@ use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
 use crate::pods::{
-    Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Resolvers, Rules, TakenUp,
+    Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Resolvers, Rules, SharedRestartOwners,
     sandbox_network_ids,
 };
 use crate::register::{Fitness, Heartbeat, MachineFacts};
@@ -189,7 +189,7 @@ fn context<R: Runtime, N: PodNetwork>(
         objects: ObjectCache::new(client.clone()),
         recorder: Recorder::start(client.clone(), &config.name, config.clock),
         index: PodIndex::default(),
-        taken_up: TakenUp::restore(dirs),
+        restart_owners: SharedRestartOwners::restore(dirs),
         counters: Arc::new(Counters::default()),
         images: NodeImages::new(config.max_parallel_image_pulls),
         allocatable: machine.allocatable(),

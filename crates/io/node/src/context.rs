@@ -14,7 +14,7 @@ use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
-use crate::pods::{NodeRoom, PodIndex, Recorder, Resolvers, TakenUp};
+use crate::pods::{NodeRoom, PodIndex, Recorder, Resolvers, SharedRestartOwners};
 use crate::users::PodUsers;
 
 /// Shared by the tasks of one node agent.
@@ -30,7 +30,7 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) recorder: Recorder,
     pub(crate) index: PodIndex,
     /// Which of its pods has which request to restart it.
-    pub(crate) taken_up: TakenUp,
+    pub(crate) restart_owners: SharedRestartOwners,
     pub(crate) counters: Arc<Counters>,
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,

@@ -11,7 +11,7 @@ use rekindle_pod::{
 use rekindle_pod_driver::StatusAnswer;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use super::{Ends, Life, PodOnNode, SIGKILL, named, pauses};
+use super::{Ends, Life, PodOnNode, RequestObject, SIGKILL, named, pauses};
 use crate::known_bugs::KnownBug;
 use crate::pace::Pace;
 
@@ -61,7 +61,7 @@ impl PodOnNode {
         self.note_end();
     }
 
-    pub(crate) fn restart(&mut self, now: Tick, request: RestartRequest, object: (String, String)) {
+    pub(crate) fn restart(&mut self, now: Tick, request: RestartRequest, object: RequestObject) {
         if self.requests.insert(request.id.clone(), object).is_none() {
             request.grace.into_iter().for_each(|grace| self.graces.given(grace));
             let shown = self.clock.shows(now);

@@ -123,6 +123,7 @@ impl World {
             pod.agent_crashes(self.now, clock, found, &mut self.faults);
             self.timers.remove(uid);
         }
+        self.restore_restart_owners(node);
         for uid in &uids {
             self.act(uid);
         }

@@ -8,13 +8,12 @@ use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::events::{Note, Severity};
 use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
-use rekindle_pod::{Loss, PodEvent, RestartReport, RestartRequest};
+use rekindle_pod::{Loss, PodEvent};
 use rekindle_pod_driver::{StatusAnswer, StatusToWrite};
 use rekindle_reconcile::Task;
 use rekindle_types::TickDuration;
 use rekindle_types::labels::of_every_node;
 use rekindle_types::pods::AnyPod;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
 use super::{BEGIN, Happening, MERGE_PATCH, World, collection, name_of, path};
@@ -208,9 +207,7 @@ impl World {
         for pod in there {
             self.tell_pod(pod);
         }
-        for restart in self.server.restarts() {
-            self.tell_restart(&restart);
-        }
+        self.resync_restarts(nodes);
         self.resync_volumes();
     }
 
@@ -294,28 +291,6 @@ impl World {
     /// switched on.
     fn namesake(&mut self, pod: &Pod) -> Option<Box<PodOnNode>> {
         self.leftovers.remove(&name_of(pod))
-    }
-
-    fn tell_restart(&mut self, restart: &PodRestart) {
-        let rung = restart.spec.rung();
-        let phase = restart.status.as_ref().and_then(|status| status.phase);
-        if rung.carried_out_by() != CarriedOutBy::Node
-            || phase.is_some_and(PodRestartPhase::is_final)
-        {
-            return;
-        }
-        let object = NamespacedName::of(&restart.metadata);
-        let name = NamespacedName::new(object.namespace.as_str(), restart.spec.pod_name.as_str());
-        let Some(uid) = self.pods_by_name.get(&name).cloned() else { return };
-        let Some(request) = RestartRequest::of(restart).filter(|_| restart.is_for(&uid)) else {
-            return;
-        };
-        if !self.pods.get(&uid).is_some_and(|pod| self.hears(&pod.node)) {
-            return;
-        }
-        let Some(pod) = self.pods.get_mut(&uid) else { return };
-        pod.restart(self.now, request, (object.namespace, object.name));
-        self.act(&uid);
     }
 
     /// Carries out what a pod's core asks for, and sets its timer.
@@ -442,7 +417,7 @@ impl World {
     }
 
     /// What could not be written is tried again after a while.
-    fn write_later(&mut self, uid: &str, keep: impl FnOnce(&mut Backlog)) {
+    pub(super) fn write_later(&mut self, uid: &str, keep: impl FnOnce(&mut Backlog)) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         keep(&mut pod.backlog);
         // one for each write that failed would have each of them tried by all, twice as often each
@@ -472,31 +447,6 @@ impl World {
         let recorder = self.recorders.entry(node.to_owned()).or_default();
         let Some(write) = recorder.record(note, self.now) else { return };
         self.carry_out(Task::Record(write));
-    }
-
-    fn report(&mut self, uid: &str, report: RestartReport) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        if self.cut_off.contains_key(&pod.node) {
-            pod.backlog.reports.push(report);
-            return;
-        }
-        let Some((namespace, name)) = pod.requests.get(&report.id).cloned() else { return };
-        let id = ObjectId::new(Kind::PodRestart, NamespacedName::new(namespace, name));
-        let mut status = json!({"phase": report.phase, "message": report.message, "podUID": uid});
-        let reached = if report.phase.is_final() { "finishedAt" } else { "startedAt" };
-        status[reached] = json!(report.at.to_time());
-        self.trace.add(self.now, &format!("{id}: {:?} {}", report.phase, report.message));
-        let patch = json!({"metadata": {"uid": report.id}, "status": status});
-        let fate = self.faults.write_fate();
-        let code = match fate {
-            WriteFate::Lost => UNAVAILABLE,
-            WriteFate::Well | WriteFate::DoneUnsaid | WriteFate::Conflict => {
-                self.call(Method::PATCH, &path(&id, "/status"), MERGE_PATCH, &patch).0
-            }
-        };
-        if code >= 500 || fate == WriteFate::DoneUnsaid {
-            self.write_later(uid, |backlog| backlog.reports.push(report));
-        }
     }
 
     /// The pod is over. Its object goes if it is being deleted, and when all is written.
@@ -558,6 +508,7 @@ impl World {
         self.cut_off.remove(name);
         self.deaf.remove(name);
         self.recorders.remove(name);
+        self.restart_owners.remove(name);
         self.call(Method::DELETE, &path(&lease_of(name), ""), "application/json", &json!({}));
         let there = self.pods.extract_if(.., |_, pod| pod.node == name);
         let gone: BTreeMap<String, Box<PodOnNode>> = there.collect();

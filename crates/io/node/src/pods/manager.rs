@@ -506,7 +506,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 for id in gone {
                     self.restart_gone(&id);
                 }
-                self.node.taken_up.keep_only(&self.listed_restarts);
+                self.node.restart_owners.lock().keep_only(&self.listed_restarts);
             }
             Ok(Event::Apply(restart)) => self.restart_seen(restart),
             Ok(Event::Delete(restart)) => {
@@ -527,7 +527,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             self.tell(&uid, Input::Restart(restart.clone()));
         }
         if is_settled(&restart) {
-            self.node.taken_up.forget(&id);
+            self.node.restart_owners.lock().forget(&id);
             self.restarts.remove(&id);
         } else {
             self.tell_if_lost(&restart);
@@ -546,10 +546,10 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             }
         }
         let id = restart.metadata.uid.as_deref().unwrap_or_default();
-        let untold = self.node.taken_up.untold(id).filter(|uid| !self.workers.contains_key(uid));
-        if let Some(pod) = untold {
-            let (client, taken_up) = (self.node.client.clone(), self.node.taken_up.clone());
-            let reporter = RestartReporter::new(client, pod, taken_up);
+        let owner = self.node.restart_owners.lock().owner_in_journal(id).cloned();
+        if let Some(pod) = owner.filter(|uid| !self.workers.contains_key(uid)) {
+            let (client, owners) = (self.node.client.clone(), self.node.restart_owners.clone());
+            let reporter = RestartReporter::new(client, pod, owners);
             reporter.report_lost(restart, self.node.clock.now());
         }
     }
@@ -560,7 +560,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         {
             self.tell(&uid, Input::RestartForgotten(id.to_owned()));
         }
-        self.node.taken_up.forget(id);
+        self.node.restart_owners.lock().forget(id);
     }
 
     /// The pod that a request means. While an old pod of the name still ends, it is the new one.
@@ -587,10 +587,9 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn is_for(&self, restart: &PodRestart, pod: &PodRef) -> bool {
         let same_uid = |uid: &str| self.node.index.resolve(&PodUid(uid.to_owned())) == pod.uid;
         let id = restart.metadata.uid.as_deref().unwrap_or_default();
-        let taken_up_by = self.node.taken_up.by(id);
         restart.metadata.namespace.as_deref() == Some(&pod.namespace)
             && restart.spec.pod_name == pod.name
             && restart.pod_uid().is_none_or(same_uid)
-            && taken_up_by.is_none_or(|uid| uid == pod.uid)
+            && self.node.restart_owners.lock().is_free_for(id, &pod.uid)
     }
 }

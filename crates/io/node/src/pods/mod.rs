@@ -36,7 +36,7 @@ pub(crate) use manager::{Manager, Rules, StopMode as ManagerStop};
 pub(crate) use recorder::Recorder;
 pub(crate) use recovery::{delete_object, pod_ref};
 pub(crate) use resolver::Resolvers;
-pub(crate) use restarts::TakenUp;
+pub(crate) use restarts::SharedRestartOwners;
 pub(crate) use room::NodeRoom;
 pub(crate) use snapshot::sandbox_network_ids;
 pub(crate) use status_writer::{StatusWriter, answered};

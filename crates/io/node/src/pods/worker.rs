@@ -169,7 +169,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             restarts: RestartReporter::new(
                 node.client.clone(),
                 pod_ref.uid.clone(),
-                node.taken_up.clone(),
+                node.restart_owners.clone(),
             ),
             objects: Arc::new(objects),
             objects_changed,
