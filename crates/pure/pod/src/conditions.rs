@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, PodStatus};
 use rekindle_types::v1alpha1::Rung;
 
 use crate::blueprint::Role;
-use crate::container::Container;
-use crate::core::PodCore;
-use crate::journal::{Ground, RestartStage};
+use crate::containers::Container;
+use crate::journal::{Ground, RestartRecord, RestartStage};
 use crate::phase;
 use crate::resize;
+use crate::status_view::StatusView;
 use crate::texts;
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
@@ -67,10 +67,11 @@ impl Verdict {
     }
 }
 
-impl PodCore {
+impl StatusView<'_> {
     /// All conditions for a pod in `phase`; `before` is the status as it was.
     pub(crate) fn conditions(&self, phase: &str, before: &PodStatus) -> Vec<PodCondition> {
-        let of_api = self.pod.status.as_ref().and_then(|status| status.conditions.as_deref());
+        let of_api =
+            self.context.desired.api_status().and_then(|status| status.conditions.as_deref());
         let of_others = of_api.unwrap_or_default().iter();
         let mut conditions: Vec<PodCondition> =
             of_others.filter(|c| !owns_condition(&c.type_)).cloned().collect();
@@ -98,7 +99,9 @@ impl PodCore {
         let scheduled =
             find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
         conditions.push(self.dated(Verdict::yes(SCHEDULED), scheduled));
-        conditions.extend(self.resize_conditions(before));
+        if self.context.lifecycle.is_active() {
+            conditions.extend(resize::conditions(self.context.resize, before, self.context.now));
+        }
         conditions.shrink_to_fit(); // they are kept as long as nothing changes
         conditions
     }
@@ -109,7 +112,7 @@ impl PodCore {
         if phase != phase::FAILED {
             return None;
         }
-        match self.failure_ground()? {
+        match self.context.lifecycle.failure_ground()? {
             Ground::Node => {}
             Ground::Pod | Ground::NotAdmitted => return None,
         }
@@ -126,10 +129,10 @@ impl PodCore {
             last_probe_time: None,
             last_transition_time: match same {
                 Some(condition) => condition.last_transition_time.clone(),
-                None => Some(self.now.to_time()),
+                None => Some(self.context.now.to_time()),
             },
             message: verdict.message,
-            observed_generation: self.pod.metadata.generation,
+            observed_generation: self.context.desired.pod().metadata.generation,
             reason: verdict.reason.map(str::to_owned),
             status: verdict.status.to_owned(),
             type_: verdict.type_.to_owned(),
@@ -137,7 +140,7 @@ impl PodCore {
     }
 
     fn ready_to_start(&self) -> Verdict {
-        if self.sandbox.is_ready() {
+        if self.context.sandboxes.is_ready() {
             Verdict::yes(READY_TO_START)
         } else {
             Verdict::no(READY_TO_START, None)
@@ -150,7 +153,7 @@ impl PodCore {
         if phase == phase::SUCCEEDED {
             return Verdict { reason: Some("PodCompleted"), ..Verdict::yes(INITIALIZED) };
         }
-        let mut regular = self.containers.iter().filter(|c| c.definition.role == Role::Regular);
+        let mut regular = self.containers.iter().filter(|c| c.role() == Role::Regular);
         if regular.any(Container::shows_start) {
             return Verdict::yes(INITIALIZED);
         }
@@ -173,7 +176,7 @@ impl PodCore {
             Role::Init | Role::Ephemeral => false,
             Role::Sidecar | Role::Regular => true,
         };
-        let unready = self.containers.iter().filter(|c| counts(c.definition.role) && !c.is_ready());
+        let unready = self.containers.iter().filter(|c| counts(c.role()) && !c.is_ready());
         match names(unready) {
             Some(list) => Verdict {
                 message: Some(format!("containers with unready status: {list}")),
@@ -187,7 +190,13 @@ impl PodCore {
         if containers_ready.status != "True" {
             return containers_ready.renamed(READY);
         }
-        let gates = self.pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref());
+        let gates = self
+            .context
+            .desired
+            .pod()
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.readiness_gates.as_deref());
         let complaints: Vec<String> = gates
             .unwrap_or_default()
             .iter()
@@ -205,24 +214,17 @@ impl PodCore {
     /// True while a restart of all containers ends them, False from then on; absent in a pod that
     /// never had one and whose rules know none.
     fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<Verdict> {
-        let stopping = self.restart.as_ref().is_some_and(|restart| {
-            restart.cause.rung() == Rung::Containers
-                && match restart.stage {
-                    RestartStage::Stopping { .. } => true,
-                    RestartStage::Starting | RestartStage::Cycling { .. } => false,
-                }
-        });
-        if stopping {
+        let restart = self.context.restarts.current();
+        if let Some(RestartRecord { cause, stage: RestartStage::Stopping { .. }, .. }) = restart
+            && cause.rung() == Rung::Containers
+        {
             return Some(Verdict {
                 reason: Some("RestartAllContainersStarted"),
-                message: self
-                    .restart
-                    .as_ref()
-                    .map(|restart| texts::why_all_restart(&restart.cause)),
+                message: Some(texts::why_all_restart(cause)),
                 ..Verdict::yes(ALL_RESTARTING)
             });
         }
-        let possible = self.containers.iter().any(|c| c.definition.may_restart_all());
+        let possible = self.containers.iter().any(|c| c.definition().may_restart_all());
         if !possible {
             find(before, ALL_RESTARTING)?;
         }
@@ -241,7 +243,7 @@ fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {
 
 /// Names as Go prints a list: `[a b]`; `None` when there are none.
 fn names<'a>(containers: impl Iterator<Item = &'a Container>) -> Option<String> {
-    let names: Vec<&str> = containers.map(|c| c.definition.name.0.as_str()).collect();
+    let names: Vec<&str> = containers.map(|c| c.name().0.as_str()).collect();
     if names.is_empty() { None } else { Some(format!("[{}]", names.join(" "))) }
 }
 

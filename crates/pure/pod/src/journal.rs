@@ -13,9 +13,9 @@ use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
+pub use crate::allocation::Allocation;
 pub use crate::backoff::CrashBackoff;
 use crate::event::RestartRequest;
-pub use crate::resize::Allocation;
 
 /// How many finished restart requests are remembered, so that a repeated request is told how it
 /// went and not carried out again.

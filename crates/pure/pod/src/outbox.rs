@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rekindle_types::SandboxAttempt;
 
-use crate::action::{Action, CoreOutput, CoreReport, HookKind, ProbeKind};
+use crate::action::{Action, CoreOutput, CoreReport, HookKind, PodEvent, ProbeKind};
 use crate::key::{ActionId, ContainerKey};
 
 /// What an answer is for.
@@ -35,6 +35,16 @@ enum Way {
     HeldUp,
 }
 
+/// What a batch asks for, as far as the journal in front of it is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchContent {
+    Nothing,
+    /// Actions, but no sandbox to be set up.
+    Actions,
+    /// A sandbox to be set up, and perhaps more.
+    SandboxSetUp,
+}
+
 /// What is on its way to the driver. The actions of one event form a batch, so that the journal can
 /// go in front of them.
 #[derive(Debug, Default)]
@@ -61,9 +71,21 @@ impl Outbox {
         self.notes.push(report);
     }
 
-    /// Whether this batch asks for something.
-    pub(crate) fn has_actions(&self) -> bool {
-        !self.batch.is_empty()
+    /// Has an Event recorded on the pod.
+    pub(crate) fn emit(&mut self, event: PodEvent) {
+        self.note(CoreReport::EmitEvent(event));
+    }
+
+    /// What this batch asks for.
+    pub(crate) fn batch_content(&self) -> BatchContent {
+        let sets_up = |(_, action): &(_, Action)| matches!(action, Action::SetUpSandbox { .. });
+        if self.batch.iter().any(sets_up) {
+            BatchContent::SandboxSetUp
+        } else if self.batch.is_empty() {
+            BatchContent::Nothing
+        } else {
+            BatchContent::Actions
+        }
     }
 
     /// What an answer is for; `None` when it is late or was given before.

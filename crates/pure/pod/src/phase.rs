@@ -10,9 +10,9 @@
 //! pod that is over always has one (`TerminatePod`, there).
 
 use crate::blueprint::Role;
-use crate::container::{Container, State};
-use crate::core::PodCore;
+use crate::containers::{Container, Containers};
 use crate::journal::Standing;
+use crate::status_view::StatusView;
 
 pub(crate) const PENDING: &str = "Pending";
 pub(crate) const RUNNING: &str = "Running";
@@ -45,14 +45,16 @@ enum Result {
 
 impl View {
     fn of(container: &Container) -> Self {
-        match (&container.state, &container.last, container.standing) {
-            (State::Running { .. }, _, _) => Self::Running,
-            (_, None, _) => Self::NeverRan,
-            (_, Some(last), Standing::Done) if last.exit.status.is_success() => {
+        if container.has_process() {
+            return Self::Running;
+        }
+        match (container.last(), container.standing()) {
+            (None, _) => Self::NeverRan,
+            (Some(last), Standing::Done) if last.exit.status.is_success() => {
                 Self::Ended(Result::Success)
             }
-            (_, Some(_), Standing::Done) => Self::Ended(Result::Failure),
-            (_, Some(_), Standing::Due | Standing::Started) => Self::BetweenStarts,
+            (Some(_), Standing::Done) => Self::Ended(Result::Failure),
+            (Some(_), Standing::Due | Standing::Started) => Self::BetweenStarts,
         }
     }
 }
@@ -71,11 +73,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(containers: &[Container]) -> Self {
+    fn of(containers: &Containers) -> Self {
         let mut tally = Self::default();
-        for container in containers {
+        for container in containers.iter() {
             let view = View::of(container);
-            match container.definition.role {
+            match container.role() {
                 Role::Init => tally.count_init(view),
                 Role::Sidecar => tally.count_sidecar(view),
                 Role::Regular => tally.count_regular(view),
@@ -135,18 +137,20 @@ impl Tally {
     }
 }
 
-impl PodCore {
+impl StatusView<'_> {
     /// The phase now; `before` is what the status or the API showed.
     pub(crate) fn phase(&self, before: Option<&str>) -> String {
         if let Some(before) = before.filter(|before| is_final(before)) {
             return before.to_owned();
         }
-        let tally = Tally::of(&self.containers).phase();
+        let tally = Tally::of(self.containers).phase();
         let reached = if self.fails() { FAILED } else { tally };
-        let phase = match (is_final(reached), self.no_process_is_left()) {
+        let no_process_is_left =
+            self.containers.nothing_lives() && !self.context.sandboxes.earlier_may_live();
+        let phase = match (is_final(reached), no_process_is_left) {
             (true, false) if is_final(tally) => before.unwrap_or(RUNNING),
             (true, false) => tally,
-            (false, _) if self.is_finished() => FAILED,
+            (false, _) if self.context.lifecycle.is_finished() => FAILED,
             (true, true) | (false, _) => reached,
         };
         phase.to_owned()
@@ -154,6 +158,6 @@ impl PodCore {
 
     /// The pod ends as Failed, or has: its phase says so when nothing of it runs any more.
     pub(crate) fn fails(&self) -> bool {
-        self.failure_ground().is_some()
+        self.context.lifecycle.failure_ground().is_some()
     }
 }

@@ -15,22 +15,14 @@
 //! | it runs, and has notice or a preStop hook, which it may have run | nobody ends it any more; when it ends by itself, that is its answer |
 //! | it runs, and has neither | it was not asked, and goes on |
 
-use rekindle_types::{Exit, ExitStatus, Notice, SandboxAttempt, TickDuration};
+use rekindle_types::{Exit, ExitStatus, Notice};
 
+use super::Containers;
+use super::container::Container;
+use super::end::FollowUp;
 use crate::blueprint::{Hook, RestartPolicy, Role};
-use crate::container::{Container, FollowUp};
-use crate::core::PodCore;
-use crate::journal::{ContainerRecord, Journal, NodeStop, RestartStage, Standing};
+use crate::journal::{ContainerRecord, Journal, RestartStage, Standing};
 use crate::texts;
-
-/// The pod as it was when its node began to stop.
-#[derive(Debug)]
-pub(crate) struct LeftWithNode {
-    journal: Journal,
-    /// The sandbox to begin with if no start comes of those on their way: a number that was given
-    /// out goes with its sandbox, and the next agent gives out another for what has begun only.
-    first_sandbox: SandboxAttempt,
-}
 
 /// What a container ended for that ended while its node stopped.
 #[derive(Clone, Copy)]
@@ -43,53 +35,33 @@ enum EndedFor {
     Node,
 }
 
-impl LeftWithNode {
-    fn ended_for(&self, container: &Container) -> EndedFor {
-        let stage = self.journal.restart.as_ref().map(|restart| &restart.stage);
-        match (&self.journal.ending, stage) {
-            (Some(_), _) => EndedFor::Pod,
+impl EndedFor {
+    /// In a pod that its node left with this journal.
+    fn new(left: &Journal, container: &Container) -> Self {
+        let stage = left.restart.as_ref().map(|restart| &restart.stage);
+        match (&left.ending, stage) {
+            (Some(_), _) => Self::Pod,
             (None, Some(RestartStage::Cycling { targets, .. }))
                 if targets.get(&container.definition.name)
                     == Some(&container.last.as_ref().map(|last| last.attempt)) =>
             {
-                EndedFor::Restart
+                Self::Restart
             }
-            (None, _) => EndedFor::Node,
+            (None, _) => Self::Node,
         }
     }
 }
 
-impl PodCore {
-    /// Ends the containers within this time. It may be told while the pod ends for another reason,
-    /// which stays.
-    pub(crate) fn node_stops(&mut self, grace: TickDuration) {
-        if self.left_with_node.is_none() {
-            let journal = self.journal();
-            let given_out = self.sandbox.may_stand() || self.sandbox.is_in_flight();
-            let first_sandbox = if given_out { journal.sandbox.next() } else { journal.sandbox };
-            self.left_with_node = Some(Box::new(LeftWithNode { journal, first_sandbox }));
-        }
-        self.delete_requested(grace);
-    }
-
-    /// What the next agent is to go on from.
-    pub(crate) fn journal_left(&self, left: &LeftWithNode) -> Journal {
-        let mut journal = left.journal.clone();
-        if journal.ending.is_none() {
-            journal.node_stop = NodeStop::Begun;
-        }
-        for container in &self.containers {
-            let ended_for = left.ended_for(container);
+impl Containers {
+    /// Adds to the journal as it was when the node began to stop what has run and ended since.
+    pub(crate) fn note_with_node(&self, journal: &mut Journal) {
+        for container in &self.list {
+            let ended_for = EndedFor::new(journal, container);
             if let Some(record) = journal.containers.get_mut(&container.definition.name) {
                 container.note_start_with_node(record);
                 container.note_end_with_node(record, ended_for);
             }
         }
-        let begun = journal.containers.values().any(|record| record.standing != Standing::Due);
-        if !begun && self.nothing_lives() {
-            journal.sandbox = left.first_sandbox;
-        }
-        journal
     }
 }
 
@@ -129,7 +101,7 @@ impl Container {
     /// Its message says that it ended when its node was stopped: its exit code is its answer to
     /// that. Where nothing follows a good end, it is not told whether the work was done, and the
     /// end counts as a failure.
-    pub(crate) fn tell_of_node_stop(&self, exit: &mut Exit) {
+    pub(super) fn tell_of_node_stop(&self, exit: &mut Exit) {
         match (self.definition.role, exit.status) {
             (Role::Ephemeral, _)
             | (_, ExitStatus::OomKilled | ExitStatus::StartError | ExitStatus::Unknown) => return,
@@ -159,12 +131,12 @@ impl Container {
     }
 
     /// Its start in progress was asked to end by a stop of its node, under an earlier agent.
-    pub(crate) fn is_stopped_with_node(&self) -> bool {
+    pub(super) fn is_stopped_with_node(&self) -> bool {
         self.stopped_with_node == Some(self.number)
     }
 
     /// What follows its end then: no crash, and no work that is done.
-    pub(crate) fn follow_up_of_node_stop(&self, status: ExitStatus) -> FollowUp {
+    pub(super) fn follow_up_of_node_stop(&self, status: ExitStatus) -> FollowUp {
         match self.standing_after(status) {
             Standing::Done => FollowUp::Stay,
             Standing::Started | Standing::Due => FollowUp::RestartAsAsked,
@@ -172,7 +144,7 @@ impl Container {
     }
 
     /// It runs, or is yet to be started: what its node has not asked to end does not end with it.
-    pub(crate) fn outlives_node_stop(&mut self, notice: Notice) {
+    pub(super) fn outlives_node_stop(&mut self, notice: Notice) {
         match (notice, self.definition.pre_stop) {
             (Notice::Given, _) | (Notice::NotGiven, Hook::Given) => {}
             (Notice::NotGiven, Hook::Absent) => self.stopped_with_node = None,
