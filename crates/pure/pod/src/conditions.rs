@@ -9,8 +9,8 @@
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, PodStatus};
 use rekindle_types::v1alpha1::Rung;
 
-use crate::blueprint::Role;
-use crate::containers::Container;
+use crate::blueprint::RoleInPod;
+use crate::containers::PodContainer;
 use crate::journal::{Ground, RestartRecord, RestartStage};
 use crate::phase;
 use crate::resize;
@@ -45,14 +45,14 @@ pub(crate) fn is_of_node(condition: &PodCondition) -> bool {
 }
 
 /// What a condition says, before it is compared with what it said before.
-struct Verdict {
+struct ConditionDraft {
     type_: &'static str,
     status: &'static str,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-impl Verdict {
+impl ConditionDraft {
     const fn yes(type_: &'static str) -> Self {
         Self { type_, status: "True", reason: None, message: None }
     }
@@ -98,7 +98,7 @@ impl StatusView<'_> {
         // API
         let scheduled =
             find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
-        conditions.push(self.dated(Verdict::yes(SCHEDULED), scheduled));
+        conditions.push(self.dated(ConditionDraft::yes(SCHEDULED), scheduled));
         if self.context.lifecycle.is_active() {
             conditions.extend(resize::conditions(self.context.resize, before, self.context.now));
         }
@@ -108,7 +108,7 @@ impl StatusView<'_> {
 
     /// What the node itself does to a pod that fails by no fault of its own. It is told with the
     /// phase.
-    fn disruption(&self, phase: &str) -> Option<Verdict> {
+    fn disruption(&self, phase: &str) -> Option<ConditionDraft> {
         if phase != phase::FAILED {
             return None;
         }
@@ -118,12 +118,12 @@ impl StatusView<'_> {
         }
         let (_, message) = self.reason(phase, None);
         let reason = Some(BY_NODE);
-        Some(Verdict { reason, message, ..Verdict::yes(DISRUPTION) })
+        Some(ConditionDraft { reason, message, ..ConditionDraft::yes(DISRUPTION) })
     }
 
     /// For the generation that is seen now; since when it is so is kept from `before`, which is the
     /// same condition as it was.
-    fn dated(&self, verdict: Verdict, before: Option<&PodCondition>) -> PodCondition {
+    fn dated(&self, verdict: ConditionDraft, before: Option<&PodCondition>) -> PodCondition {
         let same = before.filter(|c| c.status == verdict.status);
         PodCondition {
             last_probe_time: None,
@@ -139,54 +139,61 @@ impl StatusView<'_> {
         }
     }
 
-    fn ready_to_start(&self) -> Verdict {
+    fn ready_to_start(&self) -> ConditionDraft {
         if self.context.sandboxes.is_ready() {
-            Verdict::yes(READY_TO_START)
+            ConditionDraft::yes(READY_TO_START)
         } else {
-            Verdict::no(READY_TO_START, None)
+            ConditionDraft::no(READY_TO_START, None)
         }
     }
 
     /// As `GeneratePodInitializedCondition` of the kubelet: a regular container that shows a start
     /// says more than a sidecar that is between two starts.
-    fn initialized(&self, phase: &str) -> Verdict {
+    fn initialized(&self, phase: &str) -> ConditionDraft {
         if phase == phase::SUCCEEDED {
-            return Verdict { reason: Some("PodCompleted"), ..Verdict::yes(INITIALIZED) };
+            return ConditionDraft {
+                reason: Some("PodCompleted"),
+                ..ConditionDraft::yes(INITIALIZED)
+            };
         }
-        let mut regular = self.containers.iter().filter(|c| c.role() == Role::Regular);
-        if regular.any(Container::shows_start) {
-            return Verdict::yes(INITIALIZED);
+        let mut regular = self.containers.iter().filter(|c| c.role() == RoleInPod::Regular);
+        if regular.any(PodContainer::shows_start) {
+            return ConditionDraft::yes(INITIALIZED);
         }
         match names(self.containers.iter().filter(|c| !c.shows_initialized())) {
-            Some(list) => Verdict {
+            Some(list) => ConditionDraft {
                 message: Some(format!("containers with incomplete status: {list}")),
-                ..Verdict::no(INITIALIZED, Some("ContainersNotInitialized"))
+                ..ConditionDraft::no(INITIALIZED, Some("ContainersNotInitialized"))
             },
-            None => Verdict::yes(INITIALIZED),
+            None => ConditionDraft::yes(INITIALIZED),
         }
     }
 
-    fn containers_ready(&self, phase: &str) -> Verdict {
+    fn containers_ready(&self, phase: &str) -> ConditionDraft {
         match phase {
-            phase::SUCCEEDED => return Verdict::no(CONTAINERS_READY, Some("PodCompleted")),
-            phase::FAILED => return Verdict::no(CONTAINERS_READY, Some("PodFailed")),
+            phase::SUCCEEDED => return ConditionDraft::no(CONTAINERS_READY, Some("PodCompleted")),
+            phase::FAILED => return ConditionDraft::no(CONTAINERS_READY, Some("PodFailed")),
             _ => {}
         }
-        let counts = |role: Role| match role {
-            Role::Init | Role::Ephemeral => false,
-            Role::Sidecar | Role::Regular => true,
+        let counts = |role: RoleInPod| match role {
+            RoleInPod::Init | RoleInPod::Ephemeral => false,
+            RoleInPod::Sidecar | RoleInPod::Regular => true,
         };
         let unready = self.containers.iter().filter(|c| counts(c.role()) && !c.is_ready());
         match names(unready) {
-            Some(list) => Verdict {
+            Some(list) => ConditionDraft {
                 message: Some(format!("containers with unready status: {list}")),
-                ..Verdict::no(CONTAINERS_READY, Some("ContainersNotReady"))
+                ..ConditionDraft::no(CONTAINERS_READY, Some("ContainersNotReady"))
             },
-            None => Verdict::yes(CONTAINERS_READY),
+            None => ConditionDraft::yes(CONTAINERS_READY),
         }
     }
 
-    fn ready(&self, containers_ready: &Verdict, conditions: &[PodCondition]) -> Verdict {
+    fn ready(
+        &self,
+        containers_ready: &ConditionDraft,
+        conditions: &[PodCondition],
+    ) -> ConditionDraft {
         if containers_ready.status != "True" {
             return containers_ready.renamed(READY);
         }
@@ -203,25 +210,25 @@ impl StatusView<'_> {
             .filter_map(|gate| gate_complaint(gate, conditions))
             .collect();
         if complaints.is_empty() {
-            return Verdict::yes(READY);
+            return ConditionDraft::yes(READY);
         }
-        Verdict {
+        ConditionDraft {
             message: Some(complaints.join(", ")),
-            ..Verdict::no(READY, Some("ReadinessGatesNotReady"))
+            ..ConditionDraft::no(READY, Some("ReadinessGatesNotReady"))
         }
     }
 
     /// True while a restart of all containers ends them, False from then on; absent in a pod that
     /// never had one and whose rules know none.
-    fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<Verdict> {
+    fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<ConditionDraft> {
         let restart = self.context.restarts.current();
         if let Some(RestartRecord { cause, stage: RestartStage::Stopping { .. }, .. }) = restart
             && cause.rung() == Rung::Containers
         {
-            return Some(Verdict {
+            return Some(ConditionDraft {
                 reason: Some("RestartAllContainersStarted"),
                 message: Some(texts::why_all_restart(cause)),
-                ..Verdict::yes(ALL_RESTARTING)
+                ..ConditionDraft::yes(ALL_RESTARTING)
             });
         }
         let possible = self.containers.iter().any(|c| c.definition().may_restart_all());
@@ -233,7 +240,7 @@ impl StatusView<'_> {
             phase::FAILED => Some("PodFailed"),
             _ => None,
         };
-        Some(Verdict::no(ALL_RESTARTING, reason))
+        Some(ConditionDraft::no(ALL_RESTARTING, reason))
     }
 }
 
@@ -242,7 +249,7 @@ fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {
 }
 
 /// Names as Go prints a list: `[a b]`; `None` when there are none.
-fn names<'a>(containers: impl Iterator<Item = &'a Container>) -> Option<String> {
+fn names<'a>(containers: impl Iterator<Item = &'a PodContainer>) -> Option<String> {
     let names: Vec<&str> = containers.map(|c| c.name().0.as_str()).collect();
     if names.is_empty() { None } else { Some(format!("[{}]", names.join(" "))) }
 }

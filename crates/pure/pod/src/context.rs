@@ -2,7 +2,7 @@
 
 use rekindle_types::Tick;
 
-use crate::blueprint::Role;
+use crate::blueprint::RoleInPod;
 use crate::desired_pod::DesiredPod;
 use crate::journal::{Halt, Targets};
 use crate::lifecycle::{LifecycleStageName, PodLifecycle};
@@ -64,10 +64,10 @@ impl PodContext<'_> {
     }
 
     /// Whether the halt in progress, if there is one, is for containers of this role.
-    pub(crate) fn is_halted(&self, role: Role) -> bool {
+    pub(crate) fn is_halted(&self, role: RoleInPod) -> bool {
         match role {
-            Role::Init | Role::Sidecar | Role::Regular => true,
-            Role::Ephemeral => {
+            RoleInPod::Init | RoleInPod::Sidecar | RoleInPod::Regular => true,
+            RoleInPod::Ephemeral => {
                 let sandbox_stays = self.lifecycle.is_active() && !self.sandboxes.is_dead();
                 !(sandbox_stays && self.restarts.keeps_sandbox())
             }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_types::TickDuration;
 use rekindle_types::pods::{in_full, is_finished};
 
-use crate::blueprint::{Blueprint, Definition, Network};
+use crate::blueprint::{Blueprint, Definition, NetworkOwner};
 use crate::config::Config;
 
 /// What this node is to make of the pod.
@@ -49,7 +49,7 @@ impl DesiredPod {
         self.blueprint.active_deadline
     }
 
-    pub(crate) fn network(&self) -> Network {
+    pub(crate) fn network(&self) -> NetworkOwner {
         self.blueprint.network
     }
 

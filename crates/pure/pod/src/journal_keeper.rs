@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 use rekindle_types::{ContainerName, SandboxAttempt};
 
-use crate::blueprint::Role;
+use crate::blueprint::RoleInPod;
 use crate::containers::{ContainerRecordView, Containers};
 use crate::context::PodContext;
 use crate::journal::{
-    ContainerRecord, EndingRecord, HealthRecord, Journal, NodeStop, RestartRecord, RestartResult,
-    Standing, SupersededRestart,
+    ContainerRecord, ContainerStanding, EndingRecord, HealthRecord, Journal, NodeStop,
+    RestartRecord, RestartResult, SupersededRestart,
 };
 use crate::outbox::BatchContent;
 
@@ -205,8 +205,8 @@ impl JournalKeeper {
             let ran = self.left.as_ref().is_some_and(|left| left.ran.contains(name));
             let is_to_end = context.is_recorded_to_halt() && !ran;
             let of_start = || match container.role() {
-                Role::Ephemeral => Some(WriteUrgency::AtOnce),
-                Role::Init | Role::Sidecar | Role::Regular => {
+                RoleInPod::Ephemeral => Some(WriteUrgency::AtOnce),
+                RoleInPod::Init | RoleInPod::Sidecar | RoleInPod::Regular => {
                     is_to_end.then_some(WriteUrgency::AtOnce)
                 }
             };
@@ -249,8 +249,8 @@ fn urgency_of(
     let started = !ended
         && standing != written.standing
         && match standing {
-            Standing::Due | Standing::Started => true,
-            Standing::Done => false,
+            ContainerStanding::Due | ContainerStanding::Started => true,
+            ContainerStanding::Done => false,
         };
     let of_health = health.filter(|_| !ended && health != written.health).and_then(|health| {
         let is_known = written.health.is_some_and(|before| before.number == health.number);
@@ -302,7 +302,8 @@ impl LeftWithNode {
         if journal.ending.is_none() {
             journal.node_stop = NodeStop::Begun;
         }
-        let begun = journal.containers.values().any(|record| record.standing != Standing::Due);
+        let begun =
+            journal.containers.values().any(|record| record.standing != ContainerStanding::Due);
         if !begun && containers.nothing_lives() {
             journal.sandbox = self.first_sandbox;
         }

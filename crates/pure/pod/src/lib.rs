@@ -20,13 +20,13 @@
 //! | subject | module |
 //! |---|---|
 //! | the parts, and which event belongs to which | `core` |
-//! | the order in which they are driven | `drive` |
-//! | an agent that starts again | `take_up`, [`journal`] |
+//! | the order in which they are driven | `core::drive` |
+//! | an agent that starts again | `core::take_up`, [`journal`] |
 //! | what is wanted: the object, and the spec as the core reads it | `desired_pod`, `blueprint` |
 //! | first sight to end | `lifecycle`, `halt`, `loss` |
 //! | the containers: starts, images, probes, hooks, ends | `containers`, with a map of its own |
 //! | volumes, sandboxes | `volumes`, `sandboxes` |
-//! | restarts on request and by rule | `restarts`, `pod_restart`, `rekindle_types::restart_rules` |
+//! | restarts on request and by rule | `restarts`, `core::restart`, `rekindle_types::restart_rules` |
 //! | resources that change in place | `resize` |
 //! | when the journal is written | `journal_keeper` |
 //! | what the API shows, and how it is written | `status`, `shown_status`, `last_status`, `phase`, `conditions`, `texts`, `status_write` |
@@ -35,7 +35,7 @@
 //! | what events and actions are matched by | [`key`] |
 //! | what a node has given to its pods | [`room`] |
 //!
-//! Imports go one way: `core` (with `drive`, `pod_restart` and `take_up`) → the parts → what all of them speak
+//! Imports go one way: `core` → the parts → what all of them speak
 //! of (`event`, `action`, `journal`, `key`, `blueprint`, `texts` …). No part imports the core. The
 //! containers read the other parts through `context`; no other part imports `containers`.
 #![forbid(unsafe_code)]
@@ -51,7 +51,6 @@ mod containers;
 mod context;
 mod core;
 mod desired_pod;
-mod drive;
 pub mod event;
 mod halt;
 mod health;
@@ -63,7 +62,6 @@ mod lifecycle;
 mod loss;
 mod outbox;
 mod phase;
-mod pod_restart;
 mod probe;
 mod resize;
 mod restarts;
@@ -74,7 +72,6 @@ mod status;
 mod status_view;
 mod status_write;
 mod stop_reason;
-mod take_up;
 mod texts;
 mod timers;
 mod update;

@@ -9,7 +9,7 @@ use crate::key::{ActionId, ContainerKey};
 
 /// What an answer is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pending {
+pub(crate) enum PendingAnswer {
     Volumes,
     SandboxSetUp,
     SandboxTearDown(SandboxAttempt),
@@ -28,7 +28,7 @@ pub(crate) enum Pending {
 
 /// Whether what is asked for is begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Way {
+enum OutboxFlow {
     #[default]
     Open,
     /// The journal finds no room, so all that was not polled yet waits.
@@ -49,17 +49,17 @@ pub(crate) enum BatchContent {
 /// go in front of them.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    way: Way,
+    way: OutboxFlow,
     next_id: u64,
     queue: VecDeque<CoreOutput>,
     batch: Vec<(ActionId, Action)>,
     notes: Vec<CoreReport>,
-    pending: BTreeMap<ActionId, Pending>,
+    pending: BTreeMap<ActionId, PendingAnswer>,
 }
 
 impl Outbox {
     /// Asks for something that is answered.
-    pub(crate) fn act(&mut self, action: Action, pending: Pending) -> ActionId {
+    pub(crate) fn act(&mut self, action: Action, pending: PendingAnswer) -> ActionId {
         let id = self.take_id();
         self.batch.push((id, action));
         self.pending.insert(id, pending);
@@ -89,7 +89,7 @@ impl Outbox {
     }
 
     /// What an answer is for; `None` when it is late or was given before.
-    pub(crate) fn answered(&mut self, id: ActionId) -> Option<Pending> {
+    pub(crate) fn answered(&mut self, id: ActionId) -> Option<PendingAnswer> {
         self.pending.remove(&id)
     }
 
@@ -121,16 +121,16 @@ impl Outbox {
 
     /// Journals that are on their way are older than the one that is written then.
     pub(crate) fn hold_up(&mut self) {
-        self.way = Way::HeldUp;
+        self.way = OutboxFlow::HeldUp;
         self.queue.retain(|output| !matches!(output, CoreOutput::Report(CoreReport::Persist(_))));
     }
 
     pub(crate) fn go_on(&mut self) {
-        self.way = Way::Open;
+        self.way = OutboxFlow::Open;
     }
 
     pub(crate) fn is_held_up(&self) -> bool {
-        self.way == Way::HeldUp
+        self.way == OutboxFlow::HeldUp
     }
 
     /// Whether an action was not polled yet.

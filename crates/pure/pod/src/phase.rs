@@ -9,9 +9,9 @@
 //! container can run any more (`mergePodStatus` in `pkg/kubelet/status/status_manager.go`), and a
 //! pod that is over always has one (`TerminatePod`, there).
 
-use crate::blueprint::Role;
-use crate::containers::{Container, Containers};
-use crate::journal::Standing;
+use crate::blueprint::RoleInPod;
+use crate::containers::{Containers, PodContainer};
+use crate::journal::ContainerStanding;
 use crate::status_view::StatusView;
 
 pub(crate) const PENDING: &str = "Pending";
@@ -26,7 +26,7 @@ pub(crate) fn is_final(phase: &str) -> bool {
 
 /// What the phase has to know of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum View {
+enum PhaseInput {
     /// It has never run.
     NeverRan,
     /// It runs.
@@ -34,34 +34,34 @@ enum View {
     /// It is started again.
     BetweenStarts,
     /// It is not.
-    Ended(Result),
+    Ended(EndResult),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Result {
+enum EndResult {
     Success,
     Failure,
 }
 
-impl View {
-    fn of(container: &Container) -> Self {
+impl PhaseInput {
+    fn of(container: &PodContainer) -> Self {
         if container.has_process() {
             return Self::Running;
         }
         match (container.last(), container.standing()) {
             (None, _) => Self::NeverRan,
-            (Some(last), Standing::Done) if last.exit.status.is_success() => {
-                Self::Ended(Result::Success)
+            (Some(last), ContainerStanding::Done) if last.exit.status.is_success() => {
+                Self::Ended(EndResult::Success)
             }
-            (Some(_), Standing::Done) => Self::Ended(Result::Failure),
-            (Some(_), Standing::Due | Standing::Started) => Self::BetweenStarts,
+            (Some(_), ContainerStanding::Done) => Self::Ended(EndResult::Failure),
+            (Some(_), ContainerStanding::Due | ContainerStanding::Started) => Self::BetweenStarts,
         }
     }
 }
 
 /// How many containers are seen how.
 #[derive(Debug, Default)]
-struct Tally {
+struct PhaseTally {
     init_pending: usize,
     init_failed: usize,
     running: usize,
@@ -72,49 +72,49 @@ struct Tally {
     failed: usize,
 }
 
-impl Tally {
+impl PhaseTally {
     fn of(containers: &Containers) -> Self {
         let mut tally = Self::default();
         for container in containers.iter() {
-            let view = View::of(container);
+            let view = PhaseInput::of(container);
             match container.role() {
-                Role::Init => tally.count_init(view),
-                Role::Sidecar => tally.count_sidecar(view),
-                Role::Regular => tally.count_regular(view),
-                Role::Ephemeral => {}
+                RoleInPod::Init => tally.count_init(view),
+                RoleInPod::Sidecar => tally.count_sidecar(view),
+                RoleInPod::Regular => tally.count_regular(view),
+                RoleInPod::Ephemeral => {}
             }
         }
         tally
     }
 
-    fn count_init(&mut self, view: View) {
+    fn count_init(&mut self, view: PhaseInput) {
         match view {
-            View::NeverRan | View::Running => self.init_pending += 1,
-            View::Ended(Result::Failure) => self.init_failed += 1,
-            View::BetweenStarts | View::Ended(Result::Success) => {}
+            PhaseInput::NeverRan | PhaseInput::Running => self.init_pending += 1,
+            PhaseInput::Ended(EndResult::Failure) => self.init_failed += 1,
+            PhaseInput::BetweenStarts | PhaseInput::Ended(EndResult::Success) => {}
         }
     }
 
-    fn count_sidecar(&mut self, view: View) {
+    fn count_sidecar(&mut self, view: PhaseInput) {
         match view {
-            View::NeverRan => {
+            PhaseInput::NeverRan => {
                 self.init_pending += 1;
                 self.waiting += 1;
             }
-            View::Running => self.running += 1,
-            View::BetweenStarts | View::Ended(_) => {}
+            PhaseInput::Running => self.running += 1,
+            PhaseInput::BetweenStarts | PhaseInput::Ended(_) => {}
         }
     }
 
-    fn count_regular(&mut self, view: View) {
+    fn count_regular(&mut self, view: PhaseInput) {
         match view {
-            View::NeverRan => self.waiting += 1,
-            View::Running => self.running += 1,
-            View::BetweenStarts => self.between_starts += 1,
-            View::Ended(Result::Success) => self.succeeded += 1,
-            View::Ended(Result::Failure) => self.failed += 1,
+            PhaseInput::NeverRan => self.waiting += 1,
+            PhaseInput::Running => self.running += 1,
+            PhaseInput::BetweenStarts => self.between_starts += 1,
+            PhaseInput::Ended(EndResult::Success) => self.succeeded += 1,
+            PhaseInput::Ended(EndResult::Failure) => self.failed += 1,
         }
-        self.regular_started += usize::from(view != View::NeverRan);
+        self.regular_started += usize::from(view != PhaseInput::NeverRan);
     }
 
     fn phase(&self) -> &'static str {
@@ -143,7 +143,7 @@ impl StatusView<'_> {
         if let Some(before) = before.filter(|before| is_final(before)) {
             return before.to_owned();
         }
-        let tally = Tally::of(self.containers).phase();
+        let tally = PhaseTally::of(self.containers).phase();
         let reached = if self.fails() { FAILED } else { tally };
         let no_process_is_left =
             self.containers.nothing_lives() && !self.context.sandboxes.earlier_may_live();

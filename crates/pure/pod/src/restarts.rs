@@ -41,7 +41,7 @@ use crate::desired_pod::DesiredPod;
 use crate::event::RestartRequest;
 use crate::journal::{
     EndCause, Halt, Journal, RECENT_RESTARTS, RestartCause, RestartRecord, RestartResult,
-    RestartStage, SUPERSEDED_MAX, SupersededRestart, Targets, Wanted,
+    RestartStage, SUPERSEDED_MAX, SupersededGoal, SupersededRestart, Targets,
 };
 use crate::lifecycle::{LifecycleStageName, PodLifecycle};
 use crate::outbox::Outbox;
@@ -362,9 +362,9 @@ impl InPlaceRestarts {
             RestartStage::Stopping { .. } => {
                 return self.fail_superseded(now, request, by, outbox);
             }
-            RestartStage::Starting => Wanted::AllRunning,
+            RestartStage::Starting => SupersededGoal::AllRunning,
             RestartStage::Cycling { targets, .. } => {
-                Wanted::Restarted { targets: own(&request, targets) }
+                SupersededGoal::Restarted { targets: own(&request, targets) }
             }
         };
         if self.superseded.len() == SUPERSEDED_MAX {
@@ -391,7 +391,7 @@ impl InPlaceRestarts {
     pub(crate) fn settle_superseded<'a>(
         &mut self,
         now: Tick,
-        is_so: impl Fn(&Wanted) -> bool,
+        is_so: impl Fn(&SupersededGoal) -> bool,
         named: impl Fn(&RestartRequest) -> Option<&'a Definition>,
         outbox: &mut Outbox,
     ) {

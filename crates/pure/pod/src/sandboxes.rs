@@ -23,13 +23,13 @@ use rekindle_types::v1alpha1::{Refresh, Rung};
 use rekindle_types::{SandboxAttempt, Tick};
 
 use crate::action::Action;
-use crate::backoff::{RetryDelays, Task};
+use crate::backoff::{RetriedTask, RetryDelays};
 use crate::event::{
     ActionError, ContainerSeen, ContainerSeenState, Outcome, SandboxSeenState, Snapshot,
 };
 use crate::journal::{Halt, RestartCause, RestartRecord};
 use crate::key::ActionId;
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
 
 /// What a sandbox that replaces a dead one is made new in: everything but the volumes.
@@ -40,7 +40,7 @@ const AFTER_DEATH: [Refresh; 3] = [Refresh::Network, Refresh::Ipc, Refresh::Cgro
 pub(crate) struct Sandboxes {
     /// The newest attempt that was given out.
     attempt: SandboxAttempt,
-    state: SandboxState,
+    state: SandboxStage,
     /// What the next setup makes new.
     refresh: Vec<Refresh>,
     old: Vec<OldSandbox>,
@@ -50,9 +50,9 @@ pub(crate) struct Sandboxes {
 
 /// What the current sandbox does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum SandboxState {
+pub(crate) enum SandboxStage {
     /// It does not stand: to be set up, being set up, or held after a failure.
-    Absent(Task),
+    Absent(RetriedTask),
     /// Containers can live in it.
     Ready,
     /// It went without having been asked to; its containers get until then to end.
@@ -63,13 +63,13 @@ pub(crate) enum SandboxState {
 #[derive(Debug)]
 struct OldSandbox {
     attempt: SandboxAttempt,
-    remains: Remains,
-    task: Task,
+    remains: SandboxRemains,
+    task: RetriedTask,
 }
 
 /// What may be left in a sandbox that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Remains {
+pub(crate) enum SandboxRemains {
     /// All its containers have been seen to end.
     Nothing,
     /// A process may be left that was not seen to end: nothing starts before it is torn down.
@@ -79,8 +79,8 @@ pub(crate) enum Remains {
 impl OldSandbox {
     fn may_live(&self) -> bool {
         match self.remains {
-            Remains::Nothing => false,
-            Remains::MaybeProcesses => true,
+            SandboxRemains::Nothing => false,
+            SandboxRemains::MaybeProcesses => true,
         }
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn refresh_due(restart: Option<&RestartRecord>) -> Vec<Refresh> {
 impl Sandboxes {
     /// As an earlier agent left them, as far as the journal tells.
     pub(crate) fn new(attempt: SandboxAttempt, refresh: Vec<Refresh>) -> Self {
-        let state = SandboxState::Absent(Task::due());
+        let state = SandboxStage::Absent(RetriedTask::due());
         Self { attempt, state, refresh, old: Vec::new(), ips: Vec::new() }
     }
 
@@ -109,7 +109,7 @@ impl Sandboxes {
         self.attempt
     }
 
-    pub(crate) fn state(&self) -> SandboxState {
+    pub(crate) fn state(&self) -> SandboxStage {
         self.state
     }
 
@@ -119,8 +119,8 @@ impl Sandboxes {
 
     pub(crate) fn is_ready(&self) -> bool {
         match self.state {
-            SandboxState::Ready => true,
-            SandboxState::Absent(_) | SandboxState::Dead { .. } => false,
+            SandboxStage::Ready => true,
+            SandboxStage::Absent(_) | SandboxStage::Dead { .. } => false,
         }
     }
 
@@ -131,23 +131,23 @@ impl Sandboxes {
     /// By when the containers of a dead sandbox have to end.
     pub(crate) fn dead_halt(&self) -> Option<Halt> {
         match self.state {
-            SandboxState::Dead { halt } => Some(halt),
-            SandboxState::Absent(_) | SandboxState::Ready => None,
+            SandboxStage::Dead { halt } => Some(halt),
+            SandboxStage::Absent(_) | SandboxStage::Ready => None,
         }
     }
 
     /// The same, to be moved.
     pub(crate) fn dead_halt_mut(&mut self) -> Option<&mut Halt> {
         match &mut self.state {
-            SandboxState::Dead { halt } => Some(halt),
-            SandboxState::Absent(_) | SandboxState::Ready => None,
+            SandboxStage::Dead { halt } => Some(halt),
+            SandboxStage::Absent(_) | SandboxStage::Ready => None,
         }
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
         match &self.state {
-            SandboxState::Absent(task) => task.is_in_flight(),
-            SandboxState::Ready | SandboxState::Dead { .. } => false,
+            SandboxStage::Absent(task) => task.is_in_flight(),
+            SandboxStage::Ready | SandboxStage::Dead { .. } => false,
         }
     }
 
@@ -155,15 +155,15 @@ impl Sandboxes {
     /// an unknown point.
     pub(crate) fn may_stand(&self) -> bool {
         match &self.state {
-            SandboxState::Ready | SandboxState::Dead { .. } => true,
-            SandboxState::Absent(task) => task.has_failed() && !task.is_in_flight(),
+            SandboxStage::Ready | SandboxStage::Dead { .. } => true,
+            SandboxStage::Absent(task) => task.has_failed() && !task.is_in_flight(),
         }
     }
 
     pub(crate) fn stands(&self) -> bool {
         match self.state {
-            SandboxState::Ready | SandboxState::Dead { .. } => true,
-            SandboxState::Absent(_) => false,
+            SandboxStage::Ready | SandboxStage::Dead { .. } => true,
+            SandboxStage::Absent(_) => false,
         }
     }
 
@@ -178,8 +178,8 @@ impl Sandboxes {
     /// When a failed setup or a failed teardown is tried again.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = Tick> {
         let set_up = match &self.state {
-            SandboxState::Absent(task) => task.deadline(),
-            SandboxState::Ready | SandboxState::Dead { .. } => None,
+            SandboxStage::Absent(task) => task.deadline(),
+            SandboxStage::Ready | SandboxStage::Dead { .. } => None,
         };
         set_up.into_iter().chain(self.old.iter().filter_map(|old| old.task.deadline()))
     }
@@ -193,18 +193,19 @@ impl Sandboxes {
             if sandbox.attempt == self.attempt {
                 self.ips = sandbox.ips.clone();
                 self.state = match sandbox.state {
-                    SandboxSeenState::Ready => SandboxState::Ready,
-                    SandboxSeenState::NotReady => SandboxState::Dead { halt },
+                    SandboxSeenState::Ready => SandboxStage::Ready,
+                    SandboxSeenState::NotReady => SandboxStage::Dead { halt },
                 };
             } else {
                 let ended =
                     |c: &ContainerSeen| matches!(c.state, ContainerSeenState::Exited { .. });
                 let remains = if sandbox.containers.iter().all(ended) {
-                    Remains::Nothing
+                    SandboxRemains::Nothing
                 } else {
-                    Remains::MaybeProcesses
+                    SandboxRemains::MaybeProcesses
                 };
-                let old = OldSandbox { attempt: sandbox.attempt, remains, task: Task::due() };
+                let old =
+                    OldSandbox { attempt: sandbox.attempt, remains, task: RetriedTask::due() };
                 self.old.push(old);
             }
         }
@@ -217,7 +218,7 @@ impl Sandboxes {
         if self.earlier_may_live() {
             return;
         }
-        if let SandboxState::Absent(task) = &mut self.state
+        if let SandboxStage::Absent(task) = &mut self.state
             && task.is_due(now)
         {
             if is_used {
@@ -225,7 +226,7 @@ impl Sandboxes {
             }
             let (attempt, refresh) = (self.attempt, self.refresh.clone());
             let action = Action::SetUpSandbox { attempt, refresh };
-            task.begin(outbox.act(action, Pending::SandboxSetUp));
+            task.begin(outbox.act(action, PendingAnswer::SandboxSetUp));
         }
     }
 
@@ -237,12 +238,12 @@ impl Sandboxes {
         outbox: &mut Outbox,
     ) {
         let task = match &mut self.state {
-            SandboxState::Absent(task) if task.is(id) => task,
-            SandboxState::Absent(_) | SandboxState::Ready | SandboxState::Dead { .. } => return,
+            SandboxStage::Absent(task) if task.is(id) => task,
+            SandboxStage::Absent(_) | SandboxStage::Ready | SandboxStage::Dead { .. } => return,
         };
         match result {
             Ok(Outcome::SandboxReady { ips }) => {
-                self.state = SandboxState::Ready;
+                self.state = SandboxStage::Ready;
                 self.ips = ips;
             }
             Ok(other) => {
@@ -263,17 +264,17 @@ impl Sandboxes {
         if attempt != self.attempt || !self.is_ready() {
             return false;
         }
-        self.state = SandboxState::Dead { halt };
+        self.state = SandboxStage::Dead { halt };
         true
     }
 
     /// The current sandbox is not the current one any more, and `remains` of it at most. The next
     /// one gets its number where the reason is known.
-    pub(crate) fn give_up(&mut self, remains: Remains) {
+    pub(crate) fn give_up(&mut self, remains: SandboxRemains) {
         if self.may_stand() {
-            self.old.push(OldSandbox { attempt: self.attempt, remains, task: Task::due() });
+            self.old.push(OldSandbox { attempt: self.attempt, remains, task: RetriedTask::due() });
         }
-        self.state = SandboxState::Absent(Task::due());
+        self.state = SandboxStage::Absent(RetriedTask::due());
     }
 
     /// The next one, after this one died.
@@ -289,7 +290,7 @@ impl Sandboxes {
 
     /// A restart of the pod says what its sandbox is made new in.
     pub(crate) fn set_up_anew(&mut self, refresh: Vec<Refresh>) {
-        self.state = SandboxState::Absent(Task::due());
+        self.state = SandboxStage::Absent(RetriedTask::due());
         self.refresh = refresh;
     }
 
@@ -301,7 +302,7 @@ impl Sandboxes {
             if (is_idle || old.may_live()) && old.task.is_due(now) {
                 let attempt = old.attempt;
                 let action = Action::TearDownSandbox { attempt };
-                old.task.begin(outbox.act(action, Pending::SandboxTearDown(attempt)));
+                old.task.begin(outbox.act(action, PendingAnswer::SandboxTearDown(attempt)));
             }
         }
     }
@@ -310,8 +311,8 @@ impl Sandboxes {
     /// the reason.
     fn old_network_is_in_the_way(&self) -> bool {
         let failed = match &self.state {
-            SandboxState::Absent(task) => task.has_failed(),
-            SandboxState::Ready | SandboxState::Dead { .. } => false,
+            SandboxStage::Absent(task) => task.has_failed(),
+            SandboxStage::Ready | SandboxStage::Dead { .. } => false,
         };
         failed && self.refresh.contains(&Refresh::Network) && self.refresh.contains(&Refresh::Ipc)
     }

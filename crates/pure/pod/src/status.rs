@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, PodIP, PodStatus, Volu
 use rekindle_types::reasons::waiting;
 use rekindle_types::resources;
 
-use crate::blueprint::{Network, Role};
-use crate::containers::Container;
+use crate::blueprint::{NetworkOwner, RoleInPod};
+use crate::containers::PodContainer;
 use crate::journal::{EndCause, Ground};
 use crate::last_status;
 use crate::phase;
@@ -102,7 +102,7 @@ impl StatusView<'_> {
                 let told = self.context.desired.api_status();
                 told.is_none_or(|status| {
                     status.container_statuses.is_none() && status.init_container_statuses.is_none()
-                }) && !self.containers.iter().any(Container::has_begun)
+                }) && !self.containers.iter().any(PodContainer::has_begun)
             }
             Some(EndCause::Deleted | EndCause::Completed) | None => false,
         }
@@ -116,8 +116,8 @@ impl StatusView<'_> {
 
     fn pod_ips(&self) -> Vec<PodIP> {
         let of_node = match self.context.desired.network() {
-            Network::Host => self.context.desired.host_ips(),
-            Network::Own => &[],
+            NetworkOwner::Host => self.context.desired.host_ips(),
+            NetworkOwner::Own => &[],
         };
         let own = self.context.sandboxes.ips();
         let ips: &[IpAddr] = if own.is_empty() { of_node } else { own };
@@ -133,21 +133,21 @@ impl StatusView<'_> {
         if self.was_never_taken_up() {
             return None;
         }
-        let wanted = |role: Role| match role {
-            Role::Init | Role::Sidecar => list == ListOf::Init,
-            Role::Regular => list == ListOf::Regular,
-            Role::Ephemeral => list == ListOf::Ephemeral,
+        let wanted = |role: RoleInPod| match role {
+            RoleInPod::Init | RoleInPod::Sidecar => list == ListOf::Init,
+            RoleInPod::Regular => list == ListOf::Regular,
+            RoleInPod::Ephemeral => list == ListOf::Ephemeral,
         };
-        let is_init = |role: Role| match role {
-            Role::Init | Role::Sidecar => true,
-            Role::Regular | Role::Ephemeral => false,
+        let is_init = |role: RoleInPod| match role {
+            RoleInPod::Init | RoleInPod::Sidecar => true,
+            RoleInPod::Regular | RoleInPod::Ephemeral => false,
         };
         let has_init = self.containers.iter().any(|c| is_init(c.role()));
         let default =
             if has_init { waiting::POD_INITIALIZING } else { waiting::CONTAINER_CREATING };
         let message_max = MESSAGES_MAX / self.containers.len().max(1);
         let containers = self.containers.iter().filter(|c| wanted(c.role()));
-        let of = |container: &Container| {
+        let of = |container: &PodContainer| {
             let granted = self.context.resize.granted().of(container.name());
             let resources = container.shown_resources(granted).clone();
             let status = container.status(default, message_max);

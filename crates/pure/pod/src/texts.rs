@@ -6,7 +6,7 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ContainerName, NodeStopEnd, TickDuration};
 
 use crate::action::{HookKind, PodEvent, ProbeKind, Severity};
-use crate::blueprint::{Definition, RestartPolicy, Role};
+use crate::blueprint::{Definition, RestartPolicy, RoleInPod};
 use crate::complaint::Complaint;
 use crate::event::{Eviction, EvictionCause, RestartRequest};
 use crate::journal::RestartCause;
@@ -37,9 +37,9 @@ fn of_container(
     message: String,
 ) -> PodEvent {
     let list = match definition.role {
-        Role::Init | Role::Sidecar => "initContainers",
-        Role::Regular => "containers",
-        Role::Ephemeral => "ephemeralContainers",
+        RoleInPod::Init | RoleInPod::Sidecar => "initContainers",
+        RoleInPod::Regular => "containers",
+        RoleInPod::Ephemeral => "ephemeralContainers",
     };
     let field_path = Some(format!("spec.{list}{{{}}}", definition.name));
     PodEvent { severity, reason, message, field_path }

@@ -15,11 +15,11 @@ use rekindle_types::Tick;
 use rekindle_types::mounted_volumes::mounted_volumes;
 
 use crate::action::Action;
-use crate::backoff::{RetryDelays, Task};
+use crate::backoff::{RetriedTask, RetryDelays};
 use crate::event::{ActionError, Outcome};
 use crate::journal::VolumesRecord;
 use crate::key::ActionId;
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
 
 /// The volumes of the pod.
@@ -32,21 +32,21 @@ pub(crate) struct PodVolumes {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum VolumesStage {
     /// They were not made ready in this agent's time.
-    Unready(Task),
+    Unready(RetriedTask),
     /// Containers may use them.
     Ready,
     /// emptyDir is to be made new.
-    Stale(Task),
+    Stale(RetriedTask),
     /// It was, or a container was added that mounts something more: the rest is made ready again.
-    Remount(Task),
+    Remount(RetriedTask),
 }
 
 impl PodVolumes {
     /// As an earlier agent left them.
     pub(crate) fn new(record: VolumesRecord) -> Self {
         let stage = match record {
-            VolumesRecord::Kept => VolumesStage::Unready(Task::due()),
-            VolumesRecord::RefreshDue => VolumesStage::Stale(Task::due()),
+            VolumesRecord::Kept => VolumesStage::Unready(RetriedTask::due()),
+            VolumesRecord::RefreshDue => VolumesStage::Stale(RetriedTask::due()),
         };
         Self { stage }
     }
@@ -77,14 +77,14 @@ impl PodVolumes {
     }
 
     pub(crate) fn deadline(&self) -> Option<Tick> {
-        self.task().and_then(Task::deadline)
+        self.task().and_then(RetriedTask::deadline)
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
-        self.task().is_some_and(Task::is_in_flight)
+        self.task().is_some_and(RetriedTask::is_in_flight)
     }
 
-    fn task(&self) -> Option<&Task> {
+    fn task(&self) -> Option<&RetriedTask> {
         match &self.stage {
             VolumesStage::Unready(task)
             | VolumesStage::Stale(task)
@@ -95,13 +95,13 @@ impl PodVolumes {
 
     /// emptyDir is to be made new.
     pub(crate) fn refresh(&mut self) {
-        self.stage = VolumesStage::Stale(Task::due());
+        self.stage = VolumesStage::Stale(RetriedTask::due());
     }
 
     /// A container was created since the refresh fell due, so it was done.
     pub(crate) fn refresh_was_done(&mut self) {
         if let VolumesStage::Stale(_) = self.stage {
-            self.stage = VolumesStage::Unready(Task::due());
+            self.stage = VolumesStage::Unready(RetriedTask::due());
         }
     }
 
@@ -117,8 +117,10 @@ impl PodVolumes {
             return;
         }
         self.stage = match self.stage {
-            VolumesStage::Unready(_) => VolumesStage::Unready(Task::due()),
-            VolumesStage::Ready | VolumesStage::Remount(_) => VolumesStage::Remount(Task::due()),
+            VolumesStage::Unready(_) => VolumesStage::Unready(RetriedTask::due()),
+            VolumesStage::Ready | VolumesStage::Remount(_) => {
+                VolumesStage::Remount(RetriedTask::due())
+            }
             VolumesStage::Stale(_) => return, // all is mounted after it
         };
     }
@@ -134,7 +136,7 @@ impl PodVolumes {
             VolumesStage::Stale(_) => return,
         };
         if task.is_due(now) {
-            task.begin(outbox.act(action, Pending::Volumes));
+            task.begin(outbox.act(action, PendingAnswer::Volumes));
         }
     }
 
@@ -150,7 +152,7 @@ impl PodVolumes {
             VolumesStage::Unready(task) | VolumesStage::Remount(task) => {
                 (task, VolumesStage::Ready)
             }
-            VolumesStage::Stale(task) => (task, VolumesStage::Remount(Task::due())),
+            VolumesStage::Stale(task) => (task, VolumesStage::Remount(RetriedTask::due())),
         };
         if !task.is(id) {
             return;

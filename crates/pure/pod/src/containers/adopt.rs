@@ -13,16 +13,16 @@
 use rekindle_types::{ContainerAttempt, ContainerName, Notice, SandboxAttempt, Tick};
 
 use super::Containers;
-use super::container::{Container, State, Stop, StopStep};
+use super::container::{ContainerStop, PodContainer, ProcessState, StopStep};
 use super::end::EndConsequence;
-use super::in_status::{Told, made_in_status};
+use super::in_status::{ContainerInStatus, made_in_status};
 use super::strays::StrayStep;
-use crate::blueprint::Role;
+use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
 use crate::event::{ContainerSeen, ContainerSeenState, Snapshot};
 use crate::halt::GRACE_MIN;
-use crate::health::Health;
-use crate::journal::{Failing, Gate, HealthRecord, Readiness, Standing};
+use crate::health::ContainerHealth;
+use crate::journal::{ContainerStanding, Failing, HealthRecord, Readiness, SidecarGate};
 use crate::key::ContainerKey;
 use crate::outbox::Outbox;
 use crate::stop_reason::StopReason;
@@ -30,12 +30,12 @@ use crate::texts;
 
 /// A container of the snapshot with the sandbox that it is in.
 #[derive(Clone, Copy)]
-struct Found<'a> {
+struct FoundContainer<'a> {
     sandbox: SandboxAttempt,
     seen: &'a ContainerSeen,
 }
 
-impl Found<'_> {
+impl FoundContainer<'_> {
     fn key(&self) -> ContainerKey {
         let ContainerSeen { name, attempt, .. } = self.seen;
         ContainerKey { sandbox: self.sandbox, name: name.clone(), attempt: *attempt }
@@ -68,7 +68,7 @@ impl Containers {
         outbox: &mut Outbox,
     ) -> EndConsequence {
         let name = self.list[place].definition.name.clone();
-        let told = Told::in_status(context.desired.api_status(), &name);
+        let told = ContainerInStatus::in_status(context.desired.api_status(), &name);
         let found = all_found(snapshot, &name);
         let newest = found.iter().max_by_key(|f| (f.seen.attempt, f.sandbox)).copied();
         let container = &mut self.list[place];
@@ -97,7 +97,7 @@ impl Containers {
         end
     }
 
-    fn clear_found(&mut self, found: Found<'_>, current: SandboxAttempt) {
+    fn clear_found(&mut self, found: FoundContainer<'_>, current: SandboxAttempt) {
         if found.sandbox != current {
             return; // it goes with its sandbox
         }
@@ -110,7 +110,7 @@ impl Containers {
         for sandbox in &snapshot.sandboxes {
             for seen in &sandbox.containers {
                 if self.place_of(&seen.name).is_none() {
-                    self.clear_found(Found { sandbox: sandbox.attempt, seen }, current);
+                    self.clear_found(FoundContainer { sandbox: sandbox.attempt, seen }, current);
                 }
             }
         }
@@ -121,11 +121,11 @@ impl Containers {
         let mut later_began = false;
         for container in self.list.iter_mut().rev() {
             match container.definition.role {
-                Role::Ephemeral => continue, // it waited for no other
-                Role::Sidecar if later_began => container.gate = Gate::Open,
-                Role::Sidecar | Role::Init | Role::Regular => {}
+                RoleInPod::Ephemeral => continue, // it waited for no other
+                RoleInPod::Sidecar if later_began => container.gate = SidecarGate::Open,
+                RoleInPod::Sidecar | RoleInPod::Init | RoleInPod::Regular => {}
             }
-            later_began |= container.standing != Standing::Due;
+            later_began |= container.standing != ContainerStanding::Due;
         }
     }
 
@@ -165,11 +165,11 @@ impl Containers {
     }
 }
 
-fn all_found<'a>(snapshot: &'a Snapshot, name: &ContainerName) -> Vec<Found<'a>> {
+fn all_found<'a>(snapshot: &'a Snapshot, name: &ContainerName) -> Vec<FoundContainer<'a>> {
     let mut all = Vec::new();
     for sandbox in &snapshot.sandboxes {
         let named = sandbox.containers.iter().filter(|seen| seen.name == *name);
-        all.extend(named.map(|seen| Found { sandbox: sandbox.attempt, seen }));
+        all.extend(named.map(|seen| FoundContainer { sandbox: sandbox.attempt, seen }));
     }
     all
 }
@@ -185,7 +185,7 @@ fn notice_of(snapshot: &Snapshot, key: &ContainerKey) -> Option<Notice> {
     }
 }
 
-impl Container {
+impl PodContainer {
     /// By the journal its newest start was made, or may have been where that is the only one.
     fn may_have_run(&self) -> bool {
         let ran = self.remembered.as_ref().is_some_and(|record| record.number == self.number);
@@ -199,7 +199,7 @@ impl Container {
         started_at: Tick,
         now: Tick,
         told: Option<HealthRecord>,
-    ) -> Health {
+    ) -> ContainerHealth {
         let remembered = self.remembered.take();
         let current = |record: &HealthRecord| record.number == self.number;
         let (remembered, told) = (remembered.filter(current), told.filter(current));
@@ -213,13 +213,13 @@ impl Container {
                 .unwrap_or_default(),
             readiness: told.or(remembered).map_or(Readiness::Unready, |record| record.readiness),
         };
-        Health::remembered(&self.definition, started_at, now, record)
+        ContainerHealth::remembered(&self.definition, started_at, now, record)
     }
 
     /// What the status says counts where the journal knows less: ends that it missed, and the
     /// number at least. Such an end is followed as if it came now, with the restart that the
     /// journal knows of: it may be the very end that was asked for.
-    fn take_told(&mut self, told: &Told, context: &PodContext<'_>) {
+    fn take_told(&mut self, told: &ContainerInStatus, context: &PodContext<'_>) {
         let known = self.last.as_ref().map(|last| last.attempt);
         if let Some(end) = told.ended.as_ref().filter(|end| known.is_none_or(|n| n < end.attempt)) {
             let follow_up = self.follow_up_in(context, end.exit.status);
@@ -237,7 +237,7 @@ impl Container {
     /// The start that counts was found: it is what it is.
     fn adopt(
         &mut self,
-        found: Found<'_>,
+        found: FoundContainer<'_>,
         told: Option<HealthRecord>,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
@@ -254,11 +254,11 @@ impl Container {
             ContainerSeenState::Running { started_at, notice } => {
                 self.outlives_node_stop(*notice);
                 self.image.known = Some(made.image_id.clone());
-                self.standing = Standing::Started;
+                self.standing = ContainerStanding::Started;
                 self.complaint = None;
                 let started_at = *started_at;
                 let health = self.adopted_health(started_at, now, told);
-                self.state = State::Running { made, started_at, health, stop: None };
+                self.state = ProcessState::Running { made, started_at, health, stop: None };
                 if found.sandbox == context.sandboxes.attempt() {
                     self.take_up_failure(*notice, context);
                     self.open_gate();
@@ -270,7 +270,7 @@ impl Container {
             ContainerSeenState::Exited { exit } => {
                 let started_at = exit.started_at;
                 let health = self.adopted_health(started_at, now, told);
-                self.state = State::Running { made, started_at, health, stop: None };
+                self.state = ProcessState::Running { made, started_at, health, stop: None };
                 self.take_up_failure(Notice::Given, context);
                 self.open_gate();
                 self.end(context, exit.clone(), outbox)
@@ -285,7 +285,7 @@ impl Container {
     /// The runtime does not know the start that counts. If it ran, it has vanished.
     fn recover_unfound(
         &mut self,
-        told: &Told,
+        told: &ContainerInStatus,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) -> EndConsequence {
@@ -314,11 +314,11 @@ impl Container {
         let latest = now + own.unwrap_or(grace);
         self.failed = Some(record.words);
         match (notice, &mut self.state) {
-            (Notice::Given, State::Running { stop, .. }) => {
+            (Notice::Given, ProcessState::Running { stop, .. }) => {
                 let kill_at = record.kill_at.min(latest).max(now + GRACE_MIN);
                 let reason = record.what.into();
                 let step = StopStep::Grace;
-                *stop = Some(Stop { step, kill_at, not_before: Tick::ZERO, reason });
+                *stop = Some(ContainerStop { step, kill_at, not_before: Tick::ZERO, reason });
             }
             (Notice::Given | Notice::NotGiven, _) => {
                 self.set_stop(latest, record.what.into(), context);
@@ -332,9 +332,9 @@ impl Container {
         let own = self.kill_by.take().filter(|(number, _)| *number == self.number);
         let kill_at = own.map_or(deadline, |(_, own)| own.min(deadline)).max(least);
         // one that is ended because something of it failed keeps its own reason
-        if let State::Running { stop: stop @ None, .. } = &mut self.state {
+        if let ProcessState::Running { stop: stop @ None, .. } = &mut self.state {
             let step = StopStep::Grace;
-            *stop = Some(Stop { step, kill_at, not_before: Tick::ZERO, reason });
+            *stop = Some(ContainerStop { step, kill_at, not_before: Tick::ZERO, reason });
             outbox.emit(texts::killing(&self.definition, reason));
         }
     }

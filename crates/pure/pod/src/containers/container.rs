@@ -11,9 +11,9 @@
 //! one before came: it finds what stands. An exit of that number says that it ran, in whatever
 //! state it is told.
 //!
-//! Beside the state stands the [`Standing`] in the round: an Idle container that is Done stays so
-//! until the next round. Running holds [`Health`], the way to `started` and what the probes say,
-//! and [`Stop`], the way to its end.
+//! Beside the state stands the [`ContainerStanding`] in the round: an Idle container that is Done
+//! stays so until the next round. Running holds [`ContainerHealth`], the way to `started` and what
+//! the probes say, and [`ContainerStop`], the way to its end.
 //!
 //! `number` is the number of the start in progress or of the next one. It is raised when a start
 //! has ended, never else, so it is the count of ended starts, and `restartCount` of a running
@@ -23,41 +23,42 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::{ContainerAttempt, ContainerName, ExitStatus, SandboxAttempt, Tick};
 
 use super::failed_pulls::ImageName;
-use super::limits::Update;
-use crate::backoff::{CrashBackoff, Task};
-use crate::blueprint::{Definition, Hook, Role};
+use super::limits::LimitUpdate;
+use crate::backoff::{CrashBackoff, RetriedTask};
+use crate::blueprint::{Definition, HookPresence, RoleInPod};
 use crate::complaint::Complaint;
 use crate::event::Made;
-use crate::health::{Health, HookRun};
+use crate::health::{ContainerHealth, HookRun};
 use crate::journal::{
-    ContainerRecord, EndedContainer, FailingRecord, Gate, HealthRecord, NodeStop, Standing,
+    ContainerRecord, ContainerStanding, EndedContainer, FailingRecord, HealthRecord, NodeStop,
+    SidecarGate,
 };
 use crate::key::{ActionId, ContainerKey};
 use crate::stop_reason::StopReason;
 
 /// One container.
 #[derive(Debug)]
-pub(crate) struct Container {
+pub(crate) struct PodContainer {
     /// Its place in the pod, by which answers find it.
     pub(super) place: usize,
     pub(super) definition: Definition,
     pub(super) number: ContainerAttempt,
-    pub(super) standing: Standing,
-    pub(super) state: State,
+    pub(super) standing: ContainerStanding,
+    pub(super) state: ProcessState,
     /// The newest end.
     pub(super) last: Option<EndedContainer>,
     /// The end before that.
     pub(super) before: Option<EndedContainer>,
     pub(super) crash: CrashBackoff,
     /// Of a sidecar: whether those after it wait for it in this round.
-    pub(super) gate: Gate,
+    pub(super) gate: SidecarGate,
     /// What an earlier agent knew of the health of the start that ran then.
     pub(super) remembered: Option<HealthRecord>,
     /// Why an earlier agent was ending the start that ran then.
     pub(super) failing: Option<FailingRecord>,
     /// The start that an earlier agent asked to end before others, and when it is killed.
     pub(super) kill_by: Option<(ContainerAttempt, Tick)>,
-    pub(super) image: Image,
+    pub(super) image: StartImage,
     /// The image of the start in progress; `None` when an earlier agent started it.
     pub(super) started_image: Option<String>,
     /// Why it waits, as the status shows it. Kept until it runs, as the kubelet's reason cache
@@ -68,7 +69,7 @@ pub(crate) struct Container {
     /// The resources that its newest start was made with, or was given since.
     pub(super) in_force: ResourceRequirements,
     /// Its limits are being changed.
-    pub(super) update: Option<Update>,
+    pub(super) update: Option<LimitUpdate>,
     /// The words for why its node ends it: what of it failed.
     pub(super) failed: Option<String>,
     /// The start that a stop of its node asked to end, in the time of an earlier agent.
@@ -78,15 +79,15 @@ pub(crate) struct Container {
 /// What a container does.
 #[expect(clippy::large_enum_variant, reason = "nearly all run, nearly always")]
 #[derive(Debug, PartialEq)]
-pub(crate) enum State {
+pub(crate) enum ProcessState {
     /// There is no process and none on the way.
-    Idle(Hold),
+    Idle(StartHold),
     /// Its image is being made sure of.
     Pulling { step: PullStep },
     /// It is being prepared and started, and since then it is to end with all others.
     Starting { action: ActionId, halted: Option<Tick> },
     /// Its process runs.
-    Running { made: Made, started_at: Tick, health: Health, stop: Option<Stop> },
+    Running { made: Made, started_at: Tick, health: ContainerHealth, stop: Option<ContainerStop> },
 }
 
 /// How an image is made sure of.
@@ -103,7 +104,7 @@ pub(crate) enum PullStep {
 
 /// What keeps an idle container from its next start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum StartHold {
     /// Nothing but its turn.
     None,
     /// It has crashed: the delay of its backoff. When it passes, the next delay is longer.
@@ -119,7 +120,7 @@ pub(crate) enum Hold {
 
 /// A running container on its way to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stop {
+pub(crate) struct ContainerStop {
     pub(super) step: StopStep,
     /// When it is killed.
     pub(super) kill_at: Tick,
@@ -137,18 +138,18 @@ pub(crate) enum StopStep {
     /// A sidecar whose hook has ended: its stop signal comes when later containers have ended.
     AwaitTurn,
     /// Its stop signal.
-    Signal(Task),
+    Signal(RetriedTask),
     /// It was signalled and has time until `kill_at`.
     Grace,
     /// SIGKILL.
-    Kill(Task),
+    Kill(RetriedTask),
     /// It was killed; if no exit is seen by then, once more.
     AwaitExit { again_at: Tick },
 }
 
 /// What is known of the image.
 #[derive(Debug, Default)]
-pub(crate) struct Image {
+pub(crate) struct StartImage {
     /// Its id, once it was here in this agent's time.
     pub(super) known: Option<String>,
     /// Which image is being made sure of: its own, then those of its volumes.
@@ -156,18 +157,18 @@ pub(crate) struct Image {
     /// What that one is called, once the driver has said so.
     pub(super) name: Option<ImageName>,
     /// Whether they were made sure of for the start to come.
-    pub(super) checked: Checked,
+    pub(super) checked: ImageCheck,
 }
 
 /// Whether the images of a start were made sure of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Checked {
+pub(crate) enum ImageCheck {
     #[default]
     No,
     Yes,
 }
 
-impl Container {
+impl PodContainer {
     /// As the journal has it, where `granted` are its resources.
     pub(crate) fn restore(
         place: usize,
@@ -181,7 +182,7 @@ impl Container {
             definition,
             number: record.number,
             standing: record.standing,
-            state: State::Idle(Hold::None),
+            state: ProcessState::Idle(StartHold::None),
             last: record.last,
             before: record.before,
             crash: record.crash,
@@ -189,7 +190,7 @@ impl Container {
             remembered: record.health,
             failing: record.failing,
             kill_by: record.kill_by.map(|at| (record.number, at)),
-            image: Image::default(),
+            image: StartImage::default(),
             started_image: None,
             complaint: None,
             failures: 0,
@@ -201,7 +202,7 @@ impl Container {
                 NodeStop::None => record.stopped_with_node,
             },
         };
-        if container.standing == Standing::Started {
+        if container.standing == ContainerStanding::Started {
             container.hold_by_backoff();
         }
         container
@@ -210,17 +211,19 @@ impl Container {
     /// The spec changed. What was held because of the image may be tried at once with another one.
     pub(crate) fn redefine(&mut self, definition: Definition) {
         if definition.image != self.definition.image {
-            self.image = Image::default();
+            self.image = StartImage::default();
             self.failures = 0;
             match self.state {
-                State::Idle(Hold::Retry { .. } | Hold::Image { .. } | Hold::SpecChange) => {
+                ProcessState::Idle(
+                    StartHold::Retry { .. } | StartHold::Image { .. } | StartHold::SpecChange,
+                ) => {
                     self.complaint = None;
-                    self.state = State::Idle(Hold::None);
+                    self.state = ProcessState::Idle(StartHold::None);
                 }
-                State::Idle(Hold::None | Hold::Crash { .. })
-                | State::Pulling { .. }
-                | State::Starting { .. }
-                | State::Running { .. } => {}
+                ProcessState::Idle(StartHold::None | StartHold::Crash { .. })
+                | ProcessState::Pulling { .. }
+                | ProcessState::Starting { .. }
+                | ProcessState::Running { .. } => {}
             }
         }
         self.definition = definition;
@@ -234,11 +237,11 @@ impl Container {
         &self.definition.name
     }
 
-    pub(crate) fn role(&self) -> Role {
+    pub(crate) fn role(&self) -> RoleInPod {
         self.definition.role
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> ContainerStanding {
         self.standing
     }
 
@@ -249,14 +252,16 @@ impl Container {
 
     /// It has run to its end, and is not started again in this round.
     pub(crate) fn is_done(&self) -> bool {
-        self.standing == Standing::Done
+        self.standing == ContainerStanding::Done
     }
 
     /// How it does, if it runs.
-    pub(crate) fn health(&self) -> Option<&Health> {
+    pub(crate) fn health(&self) -> Option<&ContainerHealth> {
         match &self.state {
-            State::Running { health, .. } => Some(health),
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
+            ProcessState::Running { health, .. } => Some(health),
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => None,
         }
     }
 
@@ -273,15 +278,17 @@ impl Container {
     /// up.
     pub(crate) fn is_live(&self) -> bool {
         match self.state {
-            State::Idle(_) | State::Pulling { .. } => false,
-            State::Starting { .. } | State::Running { .. } => true,
+            ProcessState::Idle(_) | ProcessState::Pulling { .. } => false,
+            ProcessState::Starting { .. } | ProcessState::Running { .. } => true,
         }
     }
 
     pub(crate) fn is_running(&self) -> bool {
         match &self.state {
-            State::Running { stop, .. } => stop.is_none(),
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => false,
+            ProcessState::Running { stop, .. } => stop.is_none(),
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => false,
         }
     }
 
@@ -289,24 +296,27 @@ impl Container {
     /// runtime needs.
     pub(crate) fn is_on_its_way(&self) -> bool {
         match self.state {
-            State::Starting { .. } => true,
-            State::Idle(_) | State::Pulling { .. } | State::Running { .. } => false,
+            ProcessState::Starting { .. } => true,
+            ProcessState::Idle(_) | ProcessState::Pulling { .. } | ProcessState::Running { .. } => {
+                false
+            }
         }
     }
 
     /// It has a postStart hook, and is being started or runs it.
     pub(crate) fn is_in_start_with_hook(&self) -> bool {
         let in_start = match &self.state {
-            State::Idle(_) => false,
-            State::Running { health, .. } => health.is_in_post_start(),
-            State::Pulling { .. } | State::Starting { .. } => true,
+            ProcessState::Idle(_) => false,
+            ProcessState::Running { health, .. } => health.is_in_post_start(),
+            ProcessState::Pulling { .. } | ProcessState::Starting { .. } => true,
         };
-        in_start && self.definition.post_start == Hook::Given
+        in_start && self.definition.post_start == HookPresence::Given
     }
 
     /// Ended in this round with exit code 0, for good.
     pub(crate) fn has_succeeded(&self) -> bool {
-        self.standing == Standing::Done && self.last_status().is_some_and(ExitStatus::is_success)
+        self.standing == ContainerStanding::Done
+            && self.last_status().is_some_and(ExitStatus::is_success)
     }
 
     pub(crate) fn last_status(&self) -> Option<ExitStatus> {
@@ -317,28 +327,32 @@ impl Container {
     /// concerned.
     pub(crate) fn lets_others_start(&self) -> bool {
         match self.definition.role {
-            Role::Init => self.has_succeeded(),
+            RoleInPod::Init => self.has_succeeded(),
             // Once it was started it keeps nobody waiting, even while it restarts.
-            Role::Sidecar => match (self.gate, self.standing) {
-                (Gate::Open, _) | (_, Standing::Done) => true,
-                (Gate::Closed, Standing::Due | Standing::Started) => false,
+            RoleInPod::Sidecar => match (self.gate, self.standing) {
+                (SidecarGate::Open, _) | (_, ContainerStanding::Done) => true,
+                (SidecarGate::Closed, ContainerStanding::Due | ContainerStanding::Started) => false,
             },
-            Role::Regular | Role::Ephemeral => true,
+            RoleInPod::Regular | RoleInPod::Ephemeral => true,
         }
     }
 
     /// Its way to its end, if it is on it.
-    pub(super) fn stop(&self) -> Option<&Stop> {
+    pub(super) fn stop(&self) -> Option<&ContainerStop> {
         match &self.state {
-            State::Running { stop, .. } => stop.as_ref(),
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
+            ProcessState::Running { stop, .. } => stop.as_ref(),
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => None,
         }
     }
 
-    pub(super) fn stop_mut(&mut self) -> Option<&mut Stop> {
+    pub(super) fn stop_mut(&mut self) -> Option<&mut ContainerStop> {
         match &mut self.state {
-            State::Running { stop, .. } => stop.as_mut(),
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
+            ProcessState::Running { stop, .. } => stop.as_mut(),
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => None,
         }
     }
 }

@@ -4,11 +4,11 @@
 use rekindle_types::{ContainerName, Tick};
 
 use super::Containers;
-use super::container::{Hold, State};
-use crate::blueprint::Role;
+use super::container::{ProcessState, StartHold};
+use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
 use crate::event::RestartRequest;
-use crate::journal::{Halt, Targets, Wanted};
+use crate::journal::{Halt, SupersededGoal, Targets};
 use crate::outbox::Outbox;
 use crate::stop_reason::StopReason;
 
@@ -36,12 +36,17 @@ impl Containers {
     pub(crate) fn cycle_targets(&mut self, now: Tick) -> Targets {
         self.let_go_of_pulls(now);
         let mut targets = Targets::new();
-        let replaceable = self.list.iter_mut().filter(|c| c.definition.role != Role::Ephemeral);
+        let replaceable =
+            self.list.iter_mut().filter(|c| c.definition.role != RoleInPod::Ephemeral);
         for container in replaceable {
             let replaced = match &container.state {
-                State::Running { .. } => Some(container.number),
-                State::Idle(Hold::Crash { .. }) => container.last.as_ref().map(|last| last.attempt),
-                State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => None,
+                ProcessState::Running { .. } => Some(container.number),
+                ProcessState::Idle(StartHold::Crash { .. }) => {
+                    container.last.as_ref().map(|last| last.attempt)
+                }
+                ProcessState::Idle(_)
+                | ProcessState::Pulling { .. }
+                | ProcessState::Starting { .. } => None,
             };
             container.release();
             if let Some(attempt) = replaced {
@@ -58,10 +63,10 @@ impl Containers {
         let named = self.list.iter_mut().filter(|c| c.definition.name == *name);
         let target = named.map(|container| {
             let replaced = match &container.state {
-                State::Running { .. } => Some(container.number),
-                State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => {
-                    container.last.as_ref().map(|last| last.attempt)
-                }
+                ProcessState::Running { .. } => Some(container.number),
+                ProcessState::Idle(_)
+                | ProcessState::Pulling { .. }
+                | ProcessState::Starting { .. } => container.last.as_ref().map(|last| last.attempt),
             };
             container.release();
             (name.clone(), replaced)
@@ -104,10 +109,10 @@ impl Containers {
     }
 
     /// Whether what a superseded request asked for is so.
-    pub(crate) fn have(&self, wanted: &Wanted) -> bool {
+    pub(crate) fn have(&self, wanted: &SupersededGoal) -> bool {
         match wanted {
-            Wanted::AllRunning => self.all_run_again(),
-            Wanted::Restarted { targets } => self
+            SupersededGoal::AllRunning => self.all_run_again(),
+            SupersededGoal::Restarted { targets } => self
                 .list
                 .iter()
                 .filter_map(|container| Some((container, targets.get(&container.definition.name)?)))

@@ -3,7 +3,7 @@
 use rekindle_types::Tick;
 
 use super::Containers;
-use super::container::{Container, Hold, State, Stop, StopStep};
+use super::container::{ContainerStop, PodContainer, ProcessState, StartHold, StopStep};
 use crate::context::PodContext;
 use crate::outbox::Outbox;
 
@@ -17,32 +17,32 @@ impl Containers {
     }
 }
 
-impl Container {
+impl PodContainer {
     fn deadline(&self, context: &PodContext<'_>, outbox: &Outbox) -> Option<Tick> {
         match &self.state {
-            State::Idle(_) if context.halt().is_some() => None,
-            State::Idle(hold) => match *hold {
-                Hold::None | Hold::SpecChange => None,
+            ProcessState::Idle(_) if context.halt().is_some() => None,
+            ProcessState::Idle(hold) => match *hold {
+                StartHold::None | StartHold::SpecChange => None,
                 // CrashLoopBackOff is over
-                Hold::Crash { until } => Some(until),
+                StartHold::Crash { until } => Some(until),
                 // what failed before the start is tried again
-                Hold::Retry { until } => Some(until),
+                StartHold::Retry { until } => Some(until),
                 // ErrImagePull becomes ImagePullBackOff; the next pull
-                Hold::Image { shown_at, until } => Some(shown_at.unwrap_or(until)),
+                StartHold::Image { shown_at, until } => Some(shown_at.unwrap_or(until)),
             },
-            State::Pulling { .. } | State::Starting { .. } => None,
-            State::Running { stop, .. } => {
+            ProcessState::Pulling { .. } | ProcessState::Starting { .. } => None,
+            ProcessState::Running { stop, .. } => {
                 // a probe is due
                 let probe = self.probe_deadline(context);
                 let still = context.stands_still(outbox);
                 let stop = stop.as_ref().filter(|stop| !(still && stop.awaits_way(outbox)));
-                probe.into_iter().chain(stop.and_then(Stop::deadline)).min()
+                probe.into_iter().chain(stop.and_then(ContainerStop::deadline)).min()
             }
         }
     }
 }
 
-impl Stop {
+impl ContainerStop {
     fn deadline(&self) -> Option<Tick> {
         match &self.step {
             // the grace ends, and with it the hook

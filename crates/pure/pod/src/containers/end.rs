@@ -3,11 +3,11 @@
 use rekindle_types::restart_rules::{self, RuleAction};
 use rekindle_types::{ContainerName, EndedByNode, Exit, ExitStatus, SandboxAttempt};
 
-use super::container::{Container, Hold, State};
-use crate::blueprint::{RestartPolicy, Role};
+use super::container::{PodContainer, ProcessState, StartHold};
+use crate::blueprint::{RestartPolicy, RoleInPod};
 use crate::context::PodContext;
 use crate::event::Made;
-use crate::journal::{EndedContainer, RestartStage, Standing};
+use crate::journal::{ContainerStanding, EndedContainer, RestartStage};
 use crate::outbox::Outbox;
 use crate::stop_reason::StopReason;
 use crate::texts;
@@ -38,7 +38,7 @@ pub(crate) enum EndConsequence {
     },
 }
 
-impl Container {
+impl PodContainer {
     /// Its process has ended.
     pub(super) fn end(
         &mut self,
@@ -77,8 +77,10 @@ impl Container {
     ) -> EndConsequence {
         let now = context.now;
         let started_at = match self.state {
-            State::Running { started_at, .. } => started_at,
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => now,
+            ProcessState::Running { started_at, .. } => started_at,
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => now,
         };
         let (status, message) = (ExitStatus::Unknown, texts::VANISHED.to_owned());
         let exit = Exit { status, started_at, finished_at: now, message };
@@ -87,7 +89,7 @@ impl Container {
 
     /// What follows an end with this status in the pod as it is.
     pub(super) fn follow_up_in(&self, context: &PodContext<'_>, status: ExitStatus) -> FollowUp {
-        if self.definition.role == Role::Ephemeral || context.lifecycle.ending().is_some() {
+        if self.definition.role == RoleInPod::Ephemeral || context.lifecycle.ending().is_some() {
             return FollowUp::Stay;
         }
         match context.restarts.stage() {
@@ -117,16 +119,18 @@ impl Container {
     /// Whether another start would follow if it were ended now, or one is still to come.
     pub(super) fn would_run_again(&self) -> bool {
         match &self.state {
-            State::Running { .. } | State::Starting { .. } => {
+            ProcessState::Running { .. } | ProcessState::Starting { .. } => {
                 self.follow_up(ExitStatus::Unknown) != FollowUp::Stay
             }
-            State::Idle(_) | State::Pulling { .. } => self.standing != Standing::Done,
+            ProcessState::Idle(_) | ProcessState::Pulling { .. } => {
+                self.standing != ContainerStanding::Done
+            }
         }
     }
 
     /// What rules and policy say of an end.
     pub(crate) fn follow_up(&self, status: ExitStatus) -> FollowUp {
-        if self.definition.role == Role::Init && status.is_success() {
+        if self.definition.role == RoleInPod::Init && status.is_success() {
             return FollowUp::Stay;
         }
         match restart_rules::first_match(&self.definition.rules, status.code()) {
@@ -175,9 +179,11 @@ impl Container {
 
     /// Its process has ended (or could not be started): the number is used up.
     pub(crate) fn ended(&mut self, sandbox: SandboxAttempt, exit: Exit, follow_up: FollowUp) {
-        let made = match std::mem::replace(&mut self.state, State::Idle(Hold::None)) {
-            State::Running { made, .. } => made,
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => Made::default(),
+        let made = match std::mem::replace(&mut self.state, ProcessState::Idle(StartHold::None)) {
+            ProcessState::Running { made, .. } => made,
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => Made::default(),
         };
         self.before = self.last.take();
         self.last = Some(EndedContainer {
@@ -196,32 +202,34 @@ impl Container {
     /// Where it stands after an end that this follows.
     pub(crate) fn stand_after(&mut self, follow_up: FollowUp) {
         match follow_up {
-            FollowUp::Stay => self.standing = Standing::Done,
+            FollowUp::Stay => self.standing = ContainerStanding::Done,
             FollowUp::RestartByPolicy | FollowUp::RestartAll => {
-                self.standing = Standing::Started;
+                self.standing = ContainerStanding::Started;
                 self.hold_by_backoff();
             }
-            FollowUp::RestartAsAsked | FollowUp::AwaitRound => self.standing = Standing::Started,
+            FollowUp::RestartAsAsked | FollowUp::AwaitRound => {
+                self.standing = ContainerStanding::Started
+            }
         }
     }
 
     /// It is not started again, as the pod ends: what it shows is its last end, if it has one.
     pub(crate) fn give_up(&mut self) {
         match self.state {
-            State::Idle(_) if self.last.is_some() => {
-                self.standing = Standing::Done;
+            ProcessState::Idle(_) if self.last.is_some() => {
+                self.standing = ContainerStanding::Done;
                 self.complaint = None;
             }
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => {}
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => {}
         }
     }
 
     /// Nothing of the pod is left: what was made of it and never ran is gone, too.
     pub(crate) fn conclude(&mut self) {
-        self.state = State::Idle(Hold::None);
+        self.state = ProcessState::Idle(StartHold::None);
         self.give_up();
     }
 }

@@ -14,12 +14,12 @@
 //!   with the kubelet, and tries again when the target has been started.
 
 use super::Containers;
-use super::container::{Container, Hold, State};
+use super::container::{PodContainer, ProcessState, StartHold};
 use crate::allocation::Allocation;
-use crate::blueprint::{Definition, Role};
+use crate::blueprint::{Definition, RoleInPod};
 use crate::context::PodContext;
 use crate::event::{ActionError, ActionErrorKind};
-use crate::journal::{ContainerRecord, NodeStop, Standing};
+use crate::journal::{ContainerRecord, ContainerStanding, NodeStop};
 use crate::key::ContainerKey;
 use crate::outbox::Outbox;
 use crate::texts;
@@ -29,20 +29,20 @@ impl Containers {
     /// places.
     pub(super) fn add_ephemeral(&mut self, definition: &Definition, granted: &Allocation) {
         match definition.role {
-            Role::Ephemeral => self.list.push(Container::restore(
+            RoleInPod::Ephemeral => self.list.push(PodContainer::restore(
                 self.list.len(),
                 definition.clone(),
                 ContainerRecord::default(),
                 granted.of(&definition.name).clone(),
                 NodeStop::None,
             )),
-            Role::Init | Role::Sidecar | Role::Regular => {}
+            RoleInPod::Init | RoleInPod::Sidecar | RoleInPod::Regular => {}
         }
     }
 
     pub(super) fn drive_ephemerals(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
         for place in 0..self.list.len() {
-            if self.list[place].definition.role == Role::Ephemeral {
+            if self.list[place].definition.role == RoleInPod::Ephemeral {
                 self.drive_container(place, context, outbox);
             }
         }
@@ -92,20 +92,20 @@ impl Containers {
         let name = self.list[place].definition.name.clone();
         for container in &mut self.list {
             if container.definition.target.as_ref() == Some(&name)
-                && let State::Idle(hold @ Hold::Retry { .. }) = &mut container.state
+                && let ProcessState::Idle(hold @ StartHold::Retry { .. }) = &mut container.state
             {
-                *hold = Hold::None;
+                *hold = StartHold::None;
             }
         }
     }
 }
 
-impl Container {
+impl PodContainer {
     /// The process of an ephemeral container is about to be started: the journal says so before.
     pub(super) fn note_only_start(&mut self) {
         match self.definition.role {
-            Role::Ephemeral => self.standing = Standing::Started,
-            Role::Init | Role::Sidecar | Role::Regular => {}
+            RoleInPod::Ephemeral => self.standing = ContainerStanding::Started,
+            RoleInPod::Init | RoleInPod::Sidecar | RoleInPod::Regular => {}
         }
     }
 
@@ -123,20 +123,22 @@ impl Container {
             ActionErrorKind::Other => false,
         };
         if did_not_run && self.started_at_most_once() {
-            self.standing = Standing::Due;
+            self.standing = ContainerStanding::Due;
         }
     }
 
     /// Whether the only start of an ephemeral container may have happened, and was not seen to end.
     pub(super) fn started_at_most_once(&self) -> bool {
-        self.definition.role == Role::Ephemeral && self.standing == Standing::Started
+        self.definition.role == RoleInPod::Ephemeral && self.standing == ContainerStanding::Started
     }
 
     /// Its process runs.
     pub(crate) fn has_process(&self) -> bool {
         match self.state {
-            State::Running { .. } => true,
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => false,
+            ProcessState::Running { .. } => true,
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => false,
         }
     }
 }

@@ -7,10 +7,10 @@
 use rekindle_types::ContainerName;
 
 use super::Containers;
-use super::container::{Hold, State};
-use crate::blueprint::Role;
+use super::container::{ProcessState, StartHold};
+use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
-use crate::journal::Standing;
+use crate::journal::ContainerStanding;
 use crate::outbox::Outbox;
 use crate::texts;
 
@@ -29,26 +29,26 @@ impl Containers {
         let until = last.exit.finished_at + delay;
         for container in &mut self.list {
             match container.state {
-                State::Idle(Hold::None)
-                    if container.standing == Standing::Due
-                        && container.definition.role != Role::Ephemeral => {}
+                ProcessState::Idle(StartHold::None)
+                    if container.standing == ContainerStanding::Due
+                        && container.definition.role != RoleInPod::Ephemeral => {}
                 // it goes on complaining of its image
-                State::Idle(Hold::Image { shown_at, until: own })
-                    if container.definition.role != Role::Ephemeral =>
+                ProcessState::Idle(StartHold::Image { shown_at, until: own })
+                    if container.definition.role != RoleInPod::Ephemeral =>
                 {
                     let until = until.max(own);
-                    container.state = State::Idle(Hold::Image { shown_at, until });
+                    container.state = ProcessState::Idle(StartHold::Image { shown_at, until });
                     continue;
                 }
-                State::Idle(_)
-                | State::Pulling { .. }
-                | State::Starting { .. }
-                | State::Running { .. } => continue,
+                ProcessState::Idle(_)
+                | ProcessState::Pulling { .. }
+                | ProcessState::Starting { .. }
+                | ProcessState::Running { .. } => continue,
             }
             if container.definition.name == *trigger {
-                container.state = State::Idle(Hold::Crash { until });
+                container.state = ProcessState::Idle(StartHold::Crash { until });
             } else if until > context.now {
-                container.state = State::Idle(Hold::Retry { until });
+                container.state = ProcessState::Idle(StartHold::Retry { until });
                 container.complaint = Some(texts::restarting_all(trigger, delay));
             }
         }

@@ -8,38 +8,38 @@
 
 use rekindle_types::{EndedByNode, Tick};
 
-use super::container::{Container, State, StopStep};
+use super::container::{PodContainer, ProcessState, StopStep};
 use crate::action::{Action, HookKind, HookLimit};
-use crate::backoff::Task;
-use crate::blueprint::Role;
+use crate::backoff::RetriedTask;
+use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
 use crate::event::{ActionError, Outcome};
 use crate::halt::GRACE_MIN;
 use crate::health::{HookRun, Launch};
 use crate::key::ActionId;
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::stop_reason::StopReason;
 use crate::texts;
 
-impl Container {
+impl PodContainer {
     /// Asks for the postStart hook of a container that has just been started.
     pub(super) fn drive_post_start(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
         let is_due = match &self.state {
-            State::Running { health, stop: None, .. } => {
+            ProcessState::Running { health, stop: None, .. } => {
                 health.launch == Launch::PostStart(HookRun::Due)
             }
-            State::Running { stop: Some(_), .. }
-            | State::Idle(_)
-            | State::Pulling { .. }
-            | State::Starting { .. } => false,
+            ProcessState::Running { stop: Some(_), .. }
+            | ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => false,
         };
         if !is_due {
             return;
         }
         let (key, hook) = (self.key(context.sandboxes.attempt()), HookKind::PostStart);
         let action = Action::RunHook { key, hook, limit: HookLimit::None };
-        let id = outbox.act(action, Pending::Hook(self.place, hook));
-        if let State::Running { health, .. } = &mut self.state {
+        let id = outbox.act(action, PendingAnswer::Hook(self.place, hook));
+        if let ProcessState::Running { health, .. } = &mut self.state {
             health.launch = Launch::PostStart(HookRun::InFlight(id));
         }
     }
@@ -52,7 +52,7 @@ impl Container {
         outbox: &mut Outbox,
     ) {
         let now = context.now;
-        let State::Running { health, started_at, stop: None, .. } = &mut self.state else {
+        let ProcessState::Running { health, started_at, stop: None, .. } = &mut self.state else {
             return;
         };
         if health.launch != Launch::PostStart(HookRun::InFlight(id)) {
@@ -85,7 +85,7 @@ impl Container {
             let (key, hook) = (self.key(context.sandboxes.attempt()), HookKind::PreStop);
             let limit = HookLimit::Grace(kill_at.since(now));
             let action = Action::RunHook { key, hook, limit };
-            let id = outbox.act(action, Pending::Hook(self.place, hook));
+            let id = outbox.act(action, PendingAnswer::Hook(self.place, hook));
             if let Some(stop) = self.stop_mut() {
                 stop.step = StopStep::PreStop(HookRun::InFlight(id));
             }
@@ -113,9 +113,9 @@ impl Container {
     fn after_pre_stop(&mut self, context: &PodContext<'_>) {
         let least: Tick = context.now + GRACE_MIN;
         let step = match self.definition.role {
-            Role::Sidecar if context.halt().is_some() => StopStep::AwaitTurn,
-            Role::Sidecar | Role::Init | Role::Regular | Role::Ephemeral => {
-                StopStep::Signal(Task::due())
+            RoleInPod::Sidecar if context.halt().is_some() => StopStep::AwaitTurn,
+            RoleInPod::Sidecar | RoleInPod::Init | RoleInPod::Regular | RoleInPod::Ephemeral => {
+                StopStep::Signal(RetriedTask::due())
             }
         };
         if let Some(stop) = self.stop_mut() {

@@ -21,14 +21,14 @@ use rekindle_types::reasons::waiting;
 use rekindle_types::{ContainerName, Tick, TickDuration};
 
 use super::Containers;
-use super::container::{Checked, Container, Hold, PullStep, State};
+use super::container::{ImageCheck, PodContainer, ProcessState, PullStep, StartHold};
 use super::failed_pulls::ImageName;
 use crate::action::Action;
 use crate::blueprint::Definition;
 use crate::complaint::Complaint;
 use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
 use crate::key::ActionId;
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
 
 /// How long ErrImagePull is shown before ImagePullBackOff.
@@ -47,13 +47,13 @@ impl Containers {
     /// A container of the pod has the image pulled.
     fn is_being_pulled(&self, image: &ImageName) -> bool {
         self.list.iter().any(|container| match container.state {
-            State::Pulling { step: PullStep::Pull(_) } => {
+            ProcessState::Pulling { step: PullStep::Pull(_) } => {
                 container.image.name.as_ref().is_some_and(|name| name.full == image.full)
             }
-            State::Pulling { step: PullStep::Look(_) | PullStep::Await }
-            | State::Idle(_)
-            | State::Starting { .. }
-            | State::Running { .. } => false,
+            ProcessState::Pulling { step: PullStep::Look(_) | PullStep::Await }
+            | ProcessState::Idle(_)
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => false,
         })
     }
 
@@ -64,10 +64,10 @@ impl Containers {
         let is_being_pulled = self.is_being_pulled(&image);
         let container = &mut self.list[place];
         if is_being_pulled {
-            container.state = State::Pulling { step: PullStep::Await };
+            container.state = ProcessState::Pulling { step: PullStep::Await };
         } else if let Some((until, error)) = self.failed_pulls.held(&image, now) {
             let message = texts::image_back_off(&image.written, Some(error));
-            container.state = State::Idle(Hold::Image { shown_at: None, until });
+            container.state = ProcessState::Idle(StartHold::Image { shown_at: None, until });
             container.complain_of_held_image(message, outbox);
         } else {
             container.pull(outbox);
@@ -97,12 +97,12 @@ impl Containers {
         outbox: &mut Outbox,
     ) {
         match self.list[place].state {
-            State::Pulling { step: PullStep::Look(action) | PullStep::Pull(action) }
+            ProcessState::Pulling { step: PullStep::Look(action) | PullStep::Pull(action) }
                 if action == id => {}
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => return,
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => return,
         }
         match result {
             Ok(Outcome::ImagePresent { image_id, source }) => {
@@ -130,13 +130,13 @@ impl Containers {
         container.image.known = None;
         match error.kind {
             ActionErrorKind::InvalidImageName => {
-                container.state = State::Idle(Hold::SpecChange);
+                container.state = ProcessState::Idle(StartHold::SpecChange);
                 let reason = waiting::INVALID_IMAGE_NAME;
                 container.complain_of_image(reason, error.message, outbox);
             }
             ActionErrorKind::ImageNeverPull => {
                 let until = container.next_try(now);
-                container.state = State::Idle(Hold::Retry { until });
+                container.state = ProcessState::Idle(StartHold::Retry { until });
                 let message = texts::never_pull(&container.under_way().image);
                 container.complain_of_image(waiting::ERR_IMAGE_NEVER_PULL, message, outbox);
             }
@@ -160,13 +160,13 @@ impl Containers {
         });
         let until = self.failed_pulls.failed(&name, &message, now);
         let shown_at = Some(now + ERROR_SHOWN_FOR);
-        container.state = State::Idle(Hold::Image { shown_at, until });
+        container.state = ProcessState::Idle(StartHold::Image { shown_at, until });
         outbox.emit(texts::failed_to_pull(&definition, &message));
         container.complain_of_image(waiting::ERR_IMAGE_PULL, message, outbox);
     }
 }
 
-impl Container {
+impl PodContainer {
     /// Makes sure of its own image, and then of those of the volumes that it mounts.
     pub(super) fn ensure_images(&mut self, outbox: &mut Outbox) {
         self.image.number = 0;
@@ -185,9 +185,9 @@ impl Container {
             image: definition.image,
             policy: definition.pull_policy,
         };
-        let action = outbox.act(action, Pending::Pull(self.place));
+        let action = outbox.act(action, PendingAnswer::Pull(self.place));
         self.image.name = None;
-        self.state = State::Pulling { step: PullStep::Look(action) };
+        self.state = ProcessState::Pulling { step: PullStep::Look(action) };
     }
 
     /// The image is to be pulled.
@@ -195,8 +195,8 @@ impl Container {
         let definition = self.under_way();
         let pulling = texts::pulling(&definition);
         let action = Action::PullImage { container: definition.name, image: definition.image };
-        let action = outbox.act(action, Pending::Pull(self.place));
-        self.state = State::Pulling { step: PullStep::Pull(action) };
+        let action = outbox.act(action, PendingAnswer::Pull(self.place));
+        self.state = ProcessState::Pulling { step: PullStep::Pull(action) };
         outbox.emit(pulling);
     }
 
@@ -217,8 +217,8 @@ impl Container {
             self.image.number += 1;
             self.look_for_image(outbox);
         } else {
-            self.image.checked = Checked::Yes;
-            self.state = State::Idle(Hold::None);
+            self.image.checked = ImageCheck::Yes;
+            self.state = ProcessState::Idle(StartHold::None);
         }
     }
 
@@ -235,7 +235,7 @@ impl Container {
 
     /// ErrImagePull becomes ImagePullBackOff when it was shown long enough.
     pub(super) fn show_image_backoff(&mut self, now: Tick, outbox: &mut Outbox) {
-        let State::Idle(Hold::Image { shown_at, .. }) = &mut self.state else { return };
+        let ProcessState::Idle(StartHold::Image { shown_at, .. }) = &mut self.state else { return };
         if !shown_at.is_some_and(|at| at <= now) {
             return;
         }

@@ -10,7 +10,7 @@ use crate::journal::{EndedContainer, HealthRecord, Launched, Readiness};
 
 /// What the API's status says of a container.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ContainerInStatus {
     pub(super) number: ContainerAttempt,
     /// The image of what it shows running.
     pub(super) image: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Told {
     pub(super) health: Option<HealthRecord>,
 }
 
-impl Told {
+impl ContainerInStatus {
     /// What the status of a pod says of the container of this name.
     pub(super) fn in_status(status: Option<&PodStatus>, name: &ContainerName) -> Self {
         find(status, name).map(Self::of).unwrap_or_default()

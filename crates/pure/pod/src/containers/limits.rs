@@ -4,21 +4,21 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::Tick;
 
 use super::Containers;
-use super::container::{Container, Hold, State};
+use super::container::{PodContainer, ProcessState, StartHold};
 use crate::action::{Action, LimitStep, Restarts};
-use crate::backoff::{RetryDelays, Task};
+use crate::backoff::{RetriedTask, RetryDelays};
 use crate::blueprint::{Definition, OnResize};
 use crate::context::PodContext;
 use crate::event::{ActionError, Outcome};
-use crate::journal::Standing;
+use crate::journal::ContainerStanding;
 use crate::key::ActionId;
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::stop_reason::StopReason;
 
 /// A container's limits being changed.
 #[derive(Clone, Debug)]
-pub(super) struct Update {
-    task: Task,
+pub(super) struct LimitUpdate {
+    task: RetriedTask,
     to: ResourceRequirements,
 }
 
@@ -29,9 +29,9 @@ impl Containers {
         for container in &self.list {
             let granted = context.resize.granted().of(&container.definition.name);
             match container.way_to(granted) {
-                Way::None => {}
-                Way::InPlace => in_place.push(container.key(context.sandboxes.attempt())),
-                Way::Restart => restarts = Restarts::Some,
+                LimitChange::None => {}
+                LimitChange::InPlace => in_place.push(container.key(context.sandboxes.attempt())),
+                LimitChange::Restart => restarts = Restarts::Some,
             }
         }
         LimitStep::Raise { in_place, restarts }
@@ -43,12 +43,12 @@ impl Containers {
         for container in &mut self.list {
             let granted = context.resize.granted().of(&container.definition.name);
             match container.way_to(granted) {
-                Way::None => all &= !container.is_about_to_change(),
-                Way::InPlace => {
+                LimitChange::None => all &= !container.is_about_to_change(),
+                LimitChange::InPlace => {
                     all = false;
                     container.update(granted, context, outbox);
                 }
-                Way::Restart => {
+                LimitChange::Restart => {
                     all = false;
                     if container.is_running() {
                         let kill_at = context.now + context.desired.grace();
@@ -88,43 +88,45 @@ impl Containers {
 
 /// How a container comes by other limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum LimitChange {
     /// It has them, or has no process that could have any.
     None,
     InPlace,
     Restart,
 }
 
-impl Container {
+impl PodContainer {
     fn update(&mut self, to: &ResourceRequirements, context: &PodContext<'_>, outbox: &mut Outbox) {
         let key = self.key(context.sandboxes.attempt());
-        let due = || Update { task: Task::due(), to: to.clone() };
+        let due = || LimitUpdate { task: RetriedTask::due(), to: to.clone() };
         let update = self.update.get_or_insert_with(due);
         if update.task.is_due(context.now) {
             update.to = to.clone();
-            let pending = Pending::ContainerUpdate(self.place);
+            let pending = PendingAnswer::ContainerUpdate(self.place);
             update.task.begin(outbox.act(Action::UpdateContainer { key }, pending));
         }
     }
 
-    fn way_to(&self, granted: &ResourceRequirements) -> Way {
+    fn way_to(&self, granted: &ResourceRequirements) -> LimitChange {
         if self.in_force == *granted {
-            return Way::None;
+            return LimitChange::None;
         }
         match self.state {
-            State::Running { .. } => self.definition.way_to(&self.in_force, granted),
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => Way::None,
+            ProcessState::Running { .. } => self.definition.way_to(&self.in_force, granted),
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => LimitChange::None,
         }
     }
 
     /// It is on its way to a process, or from one to the next: what it has then is seen then.
     fn is_about_to_change(&self) -> bool {
         match self.state {
-            State::Running { stop: Some(_), .. }
-            | State::Pulling { .. }
-            | State::Starting { .. } => true,
-            State::Idle(Hold::None) => self.standing == Standing::Started,
-            State::Running { stop: None, .. } | State::Idle(_) => false,
+            ProcessState::Running { stop: Some(_), .. }
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => true,
+            ProcessState::Idle(StartHold::None) => self.standing == ContainerStanding::Started,
+            ProcessState::Running { stop: None, .. } | ProcessState::Idle(_) => false,
         }
     }
 
@@ -136,7 +138,7 @@ impl Container {
 
 impl Definition {
     /// The kernel knows no request of memory, so a change of it needs no restart.
-    fn way_to(&self, from: &ResourceRequirements, to: &ResourceRequirements) -> Way {
+    fn way_to(&self, from: &ResourceRequirements, to: &ResourceRequirements) -> LimitChange {
         let differs = |name: &str| {
             let limit = |r: &ResourceRequirements| r.limits.as_ref()?.get(name).cloned();
             let request = |r: &ResourceRequirements| r.requests.as_ref()?.get(name).cloned();
@@ -147,9 +149,9 @@ impl Definition {
             OnResize::Nothing => false,
         };
         if restarts(self.on_cpu_resize, "cpu") || restarts(self.on_memory_resize, "memory") {
-            Way::Restart
+            LimitChange::Restart
         } else {
-            Way::InPlace
+            LimitChange::InPlace
         }
     }
 }

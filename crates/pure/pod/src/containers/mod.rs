@@ -50,20 +50,20 @@ use std::collections::BTreeMap;
 use rekindle_types::{ContainerName, SandboxAttempt, Tick};
 
 pub(crate) use adopt::TakenUpHalt;
-pub(crate) use container::Container;
+pub(crate) use container::PodContainer;
 pub(crate) use end::EndConsequence;
 pub(crate) use progress::ContainersProgress;
 pub(crate) use record::ContainerRecordView;
 pub use restart_images::NeededImage;
-pub(crate) use round::Round;
+pub(crate) use round::RoundCause;
 
 use crate::action::{HookKind, ProbeKind};
 use crate::allocation::Allocation;
-use crate::blueprint::{Definition, Role};
+use crate::blueprint::{Definition, RoleInPod};
 use crate::context::PodContext;
 use crate::desired_pod::DesiredPod;
 use crate::event::{ActionError, Outcome, RestartRequest};
-use crate::journal::{Halt, Journal, Standing};
+use crate::journal::{ContainerStanding, Halt, Journal};
 use crate::key::{ActionId, ContainerKey};
 use crate::outbox::Outbox;
 use crate::stop_reason::StopReason;
@@ -75,7 +75,7 @@ use strays::Strays;
 #[derive(Debug)]
 pub(crate) struct Containers {
     /// In the order of the blueprint.
-    list: Vec<Container>,
+    list: Vec<PodContainer>,
     /// Those that are not wanted any more.
     strays: Strays,
     /// The pulls of their images that failed.
@@ -84,7 +84,7 @@ pub(crate) struct Containers {
 
 /// Whether containers from here on may start.
 #[derive(Clone, Copy)]
-enum Turn {
+enum StartPermission {
     Come,
     /// Only what has been started before in this round.
     ToRestart,
@@ -100,7 +100,7 @@ impl Containers {
             let mut record = records.remove(&definition.name).unwrap_or_default();
             record.crash.cap(max);
             let granted = granted.of(&definition.name).clone();
-            Container::restore(place, definition.clone(), *record, granted, journal.node_stop)
+            PodContainer::restore(place, definition.clone(), *record, granted, journal.node_stop)
         });
         let list = list.collect();
         Self { list, strays: Strays::default(), failed_pulls: FailedPulls::default() }
@@ -117,7 +117,7 @@ impl Containers {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Container> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PodContainer> {
         self.list.iter()
     }
 
@@ -126,7 +126,7 @@ impl Containers {
     }
 
     /// The container of this name.
-    pub(crate) fn find(&self, name: &ContainerName) -> Option<&Container> {
+    pub(crate) fn find(&self, name: &ContainerName) -> Option<&PodContainer> {
         self.list.iter().find(|container| container.definition.name == *name)
     }
 
@@ -164,18 +164,18 @@ impl Containers {
 
     /// No container has a process, or may get one from an action in flight.
     pub(crate) fn nothing_lives(&self) -> bool {
-        !self.list.iter().any(Container::is_live)
+        !self.list.iter().any(PodContainer::is_live)
     }
 
     /// The same of those that the halt in progress is for.
     pub(crate) fn nothing_halted_lives(&self, context: &PodContext<'_>) -> bool {
         let mut halted = self.list.iter().filter(|c| context.is_halted(c.definition.role));
-        !halted.any(Container::is_live)
+        !halted.any(PodContainer::is_live)
     }
 
     /// An answer is awaited that brings one to run.
     pub(crate) fn any_is_on_its_way(&self) -> bool {
-        self.list.iter().any(Container::is_on_its_way)
+        self.list.iter().any(PodContainer::is_on_its_way)
     }
 
     /// A container ended in this sandbox.
@@ -186,25 +186,25 @@ impl Containers {
 
     /// One has been started in this round, or has ended in it.
     pub(crate) fn round_has_begun(&self) -> bool {
-        self.list.iter().any(|container| container.standing != Standing::Due)
+        self.list.iter().any(|container| container.standing != ContainerStanding::Due)
     }
 
     /// Whether one that lives now would be started again if it were ended, or one still has to be
     /// started.
     pub(crate) fn any_would_run_again(&self) -> bool {
-        let lasting = self.list.iter().filter(|c| c.definition.role != Role::Ephemeral);
-        { lasting }.any(Container::would_run_again)
+        let lasting = self.list.iter().filter(|c| c.definition.role != RoleInPod::Ephemeral);
+        { lasting }.any(PodContainer::would_run_again)
     }
 
     /// Every init container has done its part in this round.
     pub(crate) fn are_initialized(&self) -> bool {
-        self.list.iter().all(Container::lets_others_start)
+        self.list.iter().all(PodContainer::lets_others_start)
     }
 
     /// An init container has failed and is not tried again: the pod can never run.
     pub(crate) fn initialization_failed(&self) -> bool {
         self.list.iter().any(|container| {
-            container.definition.role == Role::Init
+            container.definition.role == RoleInPod::Init
                 && container.is_done()
                 && !container.has_succeeded()
         })
@@ -212,39 +212,40 @@ impl Containers {
 
     /// Every regular container has ended and is not started again.
     pub(crate) fn work_is_done(&self) -> bool {
-        let mut regular = self.list.iter().filter(|c| c.definition.role == Role::Regular);
-        regular.all(Container::is_done)
+        let mut regular = self.list.iter().filter(|c| c.definition.role == RoleInPod::Regular);
+        regular.all(PodContainer::is_done)
     }
 
     /// Init containers are done, sidecars run, regular containers run or have run to their end.
     pub(crate) fn all_run_again(&self) -> bool {
         self.are_initialized()
             && self.list.iter().all(|container| match container.definition.role {
-                Role::Init | Role::Ephemeral => true,
-                Role::Sidecar => container.is_running(),
-                Role::Regular => container.is_running() || container.is_done(),
+                RoleInPod::Init | RoleInPod::Ephemeral => true,
+                RoleInPod::Sidecar => container.is_running(),
+                RoleInPod::Regular => container.is_running() || container.is_done(),
             })
     }
 
     /// Brings each container whose turn it is nearer to running.
     pub(crate) fn drive(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
-        let mut turn = Turn::Come;
+        let mut turn = StartPermission::Come;
         self.drive_ephemerals(context, outbox);
         for place in 0..self.list.len() {
-            if self.list[place].definition.role == Role::Ephemeral {
+            if self.list[place].definition.role == RoleInPod::Ephemeral {
                 continue;
             }
             match turn {
-                Turn::Come => self.drive_container(place, context, outbox),
-                Turn::ToRestart if self.list[place].standing == Standing::Due => {}
-                Turn::ToRestart => self.drive_container(place, context, outbox),
-                Turn::NotYet => return,
+                StartPermission::Come => self.drive_container(place, context, outbox),
+                StartPermission::ToRestart
+                    if self.list[place].standing == ContainerStanding::Due => {}
+                StartPermission::ToRestart => self.drive_container(place, context, outbox),
+                StartPermission::NotYet => return,
             }
             let container = &self.list[place];
             if !container.lets_others_start() {
-                turn = Turn::NotYet;
+                turn = StartPermission::NotYet;
             } else if container.is_in_start_with_hook() {
-                turn = Turn::ToRestart;
+                turn = StartPermission::ToRestart;
             }
         }
     }
@@ -341,17 +342,17 @@ impl Containers {
 
     /// When strays, and limits that could not be changed, are tried again.
     pub(crate) fn retry_deadlines(&self) -> impl Iterator<Item = Tick> {
-        let updates = self.list.iter().filter_map(Container::update_deadline);
+        let updates = self.list.iter().filter_map(PodContainer::update_deadline);
         self.strays.deadlines().chain(updates)
     }
 
     /// The pod ends: what waits is not started again.
     pub(crate) fn give_up(&mut self) {
-        self.list.iter_mut().for_each(Container::give_up);
+        self.list.iter_mut().for_each(PodContainer::give_up);
     }
 
     /// Nothing of the pod is left.
     pub(crate) fn conclude(&mut self) {
-        self.list.iter_mut().for_each(Container::conclude);
+        self.list.iter_mut().for_each(PodContainer::conclude);
     }
 }

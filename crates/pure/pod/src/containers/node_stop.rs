@@ -18,10 +18,10 @@
 use rekindle_types::{Exit, ExitStatus, Notice};
 
 use super::Containers;
-use super::container::Container;
+use super::container::PodContainer;
 use super::end::FollowUp;
-use crate::blueprint::{Hook, RestartPolicy, Role};
-use crate::journal::{ContainerRecord, Journal, RestartStage, Standing};
+use crate::blueprint::{HookPresence, RestartPolicy, RoleInPod};
+use crate::journal::{ContainerRecord, ContainerStanding, Journal, RestartStage};
 use crate::texts;
 
 /// What a container ended for that ended while its node stopped.
@@ -37,7 +37,7 @@ enum EndedFor {
 
 impl EndedFor {
     /// In a pod that its node left with this journal.
-    fn new(left: &Journal, container: &Container) -> Self {
+    fn new(left: &Journal, container: &PodContainer) -> Self {
         let stage = left.restart.as_ref().map(|restart| &restart.stage);
         match (&left.ending, stage) {
             (Some(_), _) => Self::Pod,
@@ -65,7 +65,7 @@ impl Containers {
     }
 }
 
-impl Container {
+impl PodContainer {
     /// Adds that the start that is recorded was made: it may have been on its way when the node
     /// began to stop.
     fn note_start_with_node(&self, record: &mut ContainerRecord) {
@@ -81,8 +81,8 @@ impl Container {
         };
         let mut last = last.clone();
         record.standing = match ended_for {
-            EndedFor::Pod => Standing::Done,
-            EndedFor::Restart => Standing::Started,
+            EndedFor::Pod => ContainerStanding::Done,
+            EndedFor::Restart => ContainerStanding::Started,
             EndedFor::Node => self.standing_after_node(&mut last.exit),
         };
         record.before = self.before.clone();
@@ -92,7 +92,7 @@ impl Container {
     }
 
     /// Where it stands when it ended so with its node.
-    fn standing_after_node(&self, exit: &mut Exit) -> Standing {
+    fn standing_after_node(&self, exit: &mut Exit) -> ContainerStanding {
         let standing = self.standing_after(exit.status);
         self.tell_of_node_stop(exit);
         standing
@@ -103,21 +103,21 @@ impl Container {
     /// end counts as a failure.
     pub(super) fn tell_of_node_stop(&self, exit: &mut Exit) {
         match (self.definition.role, exit.status) {
-            (Role::Ephemeral, _)
+            (RoleInPod::Ephemeral, _)
             | (_, ExitStatus::OomKilled | ExitStatus::StartError | ExitStatus::Unknown) => return,
-            (Role::Init | Role::Sidecar | Role::Regular, _) => {}
+            (RoleInPod::Init | RoleInPod::Sidecar | RoleInPod::Regular, _) => {}
         }
-        let stays = self.standing_after(exit.status) == Standing::Done;
+        let stays = self.standing_after(exit.status) == ContainerStanding::Done;
         exit.message = texts::ended_with_node(exit.status.code(), &exit.message);
         if stays && exit.status.is_success() {
             exit.status = ExitStatus::Unknown;
         }
     }
 
-    fn standing_after(&self, status: ExitStatus) -> Standing {
+    fn standing_after(&self, status: ExitStatus) -> ContainerStanding {
         match (self.definition.role, self.follow_up(status), self.definition.policy) {
-            (Role::Ephemeral, ..) => Standing::Done, // started at most once
-            (_, FollowUp::Stay, RestartPolicy::Never) => Standing::Done,
+            (RoleInPod::Ephemeral, ..) => ContainerStanding::Done, // started at most once
+            (_, FollowUp::Stay, RestartPolicy::Never) => ContainerStanding::Done,
             (_, FollowUp::Stay, RestartPolicy::Always | RestartPolicy::OnFailure)
             | (
                 _,
@@ -126,7 +126,7 @@ impl Container {
                 | FollowUp::AwaitRound
                 | FollowUp::RestartAll,
                 _,
-            ) => Standing::Started,
+            ) => ContainerStanding::Started,
         }
     }
 
@@ -138,16 +138,16 @@ impl Container {
     /// What follows its end then: no crash, and no work that is done.
     pub(super) fn follow_up_of_node_stop(&self, status: ExitStatus) -> FollowUp {
         match self.standing_after(status) {
-            Standing::Done => FollowUp::Stay,
-            Standing::Started | Standing::Due => FollowUp::RestartAsAsked,
+            ContainerStanding::Done => FollowUp::Stay,
+            ContainerStanding::Started | ContainerStanding::Due => FollowUp::RestartAsAsked,
         }
     }
 
     /// It runs, or is yet to be started: what its node has not asked to end does not end with it.
     pub(super) fn outlives_node_stop(&mut self, notice: Notice) {
         match (notice, self.definition.pre_stop) {
-            (Notice::Given, _) | (Notice::NotGiven, Hook::Given) => {}
-            (Notice::NotGiven, Hook::Absent) => self.stopped_with_node = None,
+            (Notice::Given, _) | (Notice::NotGiven, HookPresence::Given) => {}
+            (Notice::NotGiven, HookPresence::Absent) => self.stopped_with_node = None,
         }
     }
 }

@@ -12,21 +12,21 @@
 
 use rekindle_types::{EndedByNode, Tick};
 
-use super::container::{Container, State, Stop};
+use super::container::{ContainerStop, PodContainer, ProcessState};
 use crate::action::{Action, ProbeKind};
-use crate::blueprint::Role;
+use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
 use crate::event::{ActionError, Outcome, Verdict};
-use crate::health::{Health, Probing};
-use crate::journal::{Gate, Readiness};
+use crate::health::{ContainerHealth, Probing};
+use crate::journal::{Readiness, SidecarGate};
 use crate::key::{ActionId, ContainerKey};
-use crate::outbox::{Outbox, Pending};
-use crate::probe::{ProbeRules, Sign};
+use crate::outbox::{Outbox, PendingAnswer};
+use crate::probe::{ProbeRules, ProbeSign};
 use crate::stop_reason::StopReason;
 use crate::texts;
 
 /// Which probes a running container is asked with this way to its end, or none.
-fn probing(context: &PodContext<'_>, stop: Option<&Stop>) -> Probing {
+fn probing(context: &PodContext<'_>, stop: Option<&ContainerStop>) -> Probing {
     if !context.sandboxes.is_ready() {
         return Probing::None;
     }
@@ -36,7 +36,7 @@ fn probing(context: &PodContext<'_>, stop: Option<&Stop>) -> Probing {
     }
 }
 
-impl Container {
+impl PodContainer {
     /// Brings a running container nearer to `started` and asks for the probes that are due.
     pub(super) fn drive_health(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
         if context.lifecycle.is_active() && context.halt().is_none() {
@@ -48,8 +48,10 @@ impl Container {
     /// Which probes it is asked with now; none of one that does not run.
     fn probing(&self, context: &PodContext<'_>) -> Probing {
         match &self.state {
-            State::Running { stop, .. } => probing(context, stop.as_ref()),
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => Probing::None,
+            ProcessState::Running { stop, .. } => probing(context, stop.as_ref()),
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => Probing::None,
         }
     }
 
@@ -61,7 +63,7 @@ impl Container {
     fn drive_probes(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
         let probing = self.probing(context);
         let place = self.place;
-        let State::Running { health, .. } = &mut self.state else { return };
+        let ProcessState::Running { health, .. } = &mut self.state else { return };
         for &probe in health.wanted(probing) {
             let due = health.prober(probe).filter(|prober| prober.is_due(context.now));
             let (Some(prober), Some(rules)) = (due, self.definition.probes.get(probe)) else {
@@ -70,7 +72,7 @@ impl Container {
             let (name, attempt) = (self.definition.name.clone(), self.number);
             let key = ContainerKey { sandbox: context.sandboxes.attempt(), name, attempt };
             let action = Action::RunProbe { key, probe, timeout: rules.timeout };
-            prober.begin(outbox.act(action, Pending::Probe(place, probe)));
+            prober.begin(outbox.act(action, PendingAnswer::Probe(place, probe)));
         }
     }
 
@@ -83,7 +85,7 @@ impl Container {
         outbox: &mut Outbox,
     ) {
         let probing = self.probing(context);
-        let State::Running { health, .. } = &mut self.state else { return };
+        let ProcessState::Running { health, .. } = &mut self.state else { return };
         let wanted = health.wanted(probing).contains(&probe);
         let prober = health.prober(probe).filter(|prober| prober.is(id));
         let (Some(prober), Some(rules)) = (prober, self.definition.probes.get(probe)) else {
@@ -96,13 +98,13 @@ impl Container {
         }
         let sign = match &result {
             Ok(Outcome::Probed { verdict: Verdict::Success | Verdict::Warning, .. }) => {
-                Some(Sign::Good)
+                Some(ProbeSign::Good)
             }
-            Ok(Outcome::Probed { verdict: Verdict::Failure, .. }) => Some(Sign::Bad),
+            Ok(Outcome::Probed { verdict: Verdict::Failure, .. }) => Some(ProbeSign::Bad),
             Ok(_) | Err(_) => None,
         };
         let reached = sign.and_then(|sign| prober.count(sign, &rules));
-        if reached == Some(Sign::Bad) {
+        if reached == Some(ProbeSign::Bad) {
             self.failed = failed(probe, &result);
         }
         self.tell_of_probe(probe, result, outbox);
@@ -139,23 +141,23 @@ impl Container {
     fn probe_decided(
         &mut self,
         probe: ProbeKind,
-        sign: Sign,
+        sign: ProbeSign,
         rules: &ProbeRules,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {
         let now = context.now;
-        let State::Running { health, started_at, .. } = &mut self.state else { return };
+        let ProcessState::Running { health, started_at, .. } = &mut self.state else { return };
         let stop = match (probe, sign) {
-            (ProbeKind::Startup, Sign::Good) => {
+            (ProbeKind::Startup, ProbeSign::Good) => {
                 health.complete(&self.definition, *started_at, now);
                 return self.open_gate();
             }
-            (ProbeKind::Readiness, Sign::Good) => return health.readiness = Readiness::Ready,
-            (ProbeKind::Readiness, Sign::Bad) => return health.readiness = Readiness::Unready,
-            (ProbeKind::Liveness, Sign::Good) => return,
-            (ProbeKind::Startup, Sign::Bad) => StopReason::StartupFailed,
-            (ProbeKind::Liveness, Sign::Bad) => StopReason::LivenessFailed,
+            (ProbeKind::Readiness, ProbeSign::Good) => return health.readiness = Readiness::Ready,
+            (ProbeKind::Readiness, ProbeSign::Bad) => return health.readiness = Readiness::Unready,
+            (ProbeKind::Liveness, ProbeSign::Good) => return,
+            (ProbeKind::Startup, ProbeSign::Bad) => StopReason::StartupFailed,
+            (ProbeKind::Liveness, ProbeSign::Bad) => StopReason::LivenessFailed,
         };
         let kill_at = now + rules.grace.unwrap_or(context.desired.grace());
         self.begin_stop(kill_at, stop, context, outbox);
@@ -164,9 +166,9 @@ impl Container {
     /// A sidecar that is started, for the first time in its round, lets the containers after it
     /// start.
     pub(super) fn open_gate(&mut self) {
-        let started = self.health().is_some_and(Health::is_started);
-        if self.definition.role == Role::Sidecar && started {
-            self.gate = Gate::Open;
+        let started = self.health().is_some_and(ContainerHealth::is_started);
+        if self.definition.role == RoleInPod::Sidecar && started {
+            self.gate = SidecarGate::Open;
         }
     }
 }

@@ -4,9 +4,9 @@
 use rekindle_types::ContainerAttempt;
 
 use super::Containers;
-use super::container::{Container, Hold, PullStep, State, StopStep};
+use super::container::{PodContainer, ProcessState, PullStep, StartHold, StopStep};
 use crate::health::Launch;
-use crate::journal::{Gate, Standing};
+use crate::journal::{ContainerStanding, SidecarGate};
 
 /// How far the containers are.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,15 +19,15 @@ pub(crate) struct ContainersProgress {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ContainerProgress {
     number: ContainerAttempt,
-    standing: Standing,
-    gate: Gate,
+    standing: ContainerStanding,
+    gate: SidecarGate,
     stage: ContainerStage,
 }
 
 /// Its state, without what belongs to one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ContainerStage {
-    Idle(Hold),
+    Idle(StartHold),
     Pulling(PullStep),
     Starting,
     Running(Launch, Option<StopStep>),
@@ -36,19 +36,19 @@ enum ContainerStage {
 impl Containers {
     pub(crate) fn progress(&self) -> ContainersProgress {
         ContainersProgress {
-            list: self.list.iter().map(Container::progress).collect(),
+            list: self.list.iter().map(PodContainer::progress).collect(),
             strays: self.strays.counts(),
         }
     }
 }
 
-impl Container {
+impl PodContainer {
     fn progress(&self) -> ContainerProgress {
         let stage = match &self.state {
-            State::Idle(hold) => ContainerStage::Idle(*hold),
-            State::Pulling { step } => ContainerStage::Pulling(*step),
-            State::Starting { .. } => ContainerStage::Starting,
-            State::Running { health, stop, .. } => {
+            ProcessState::Idle(hold) => ContainerStage::Idle(*hold),
+            ProcessState::Pulling { step } => ContainerStage::Pulling(*step),
+            ProcessState::Starting { .. } => ContainerStage::Starting,
+            ProcessState::Running { health, stop, .. } => {
                 ContainerStage::Running(health.launch, stop.as_ref().map(|stop| stop.step))
             }
         };

@@ -4,23 +4,23 @@
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_types::{ContainerAttempt, Tick};
 
-use super::container::Container;
+use super::container::PodContainer;
 use crate::backoff::CrashBackoff;
-use crate::blueprint::Hook;
+use crate::blueprint::HookPresence;
 use crate::journal::{
-    ContainerRecord, EndedContainer, Failing, FailingRecord, Gate, Halt, HealthRecord, Launched,
-    Readiness, Standing,
+    ContainerRecord, ContainerStanding, EndedContainer, Failing, FailingRecord, Halt, HealthRecord,
+    Launched, Readiness, SidecarGate,
 };
 
 /// A [`ContainerRecord`] that borrows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContainerRecordView<'a> {
     pub(crate) number: ContainerAttempt,
-    pub(crate) standing: Standing,
+    pub(crate) standing: ContainerStanding,
     pub(crate) last: Option<&'a EndedContainer>,
     pub(crate) before: Option<&'a EndedContainer>,
     pub(crate) crash: CrashBackoff,
-    pub(crate) gate: Gate,
+    pub(crate) gate: SidecarGate,
     pub(crate) health: Option<HealthRecord>,
     pub(crate) in_force: Option<&'a ResourceRequirements>,
     pub(crate) failing: Option<FailingView<'a>>,
@@ -92,7 +92,7 @@ impl ContainerRecordView<'_> {
     }
 }
 
-impl Container {
+impl PodContainer {
     /// As the journal is to have it while all has to end for `halt`.
     pub(super) fn record(
         &self,
@@ -118,8 +118,8 @@ impl Container {
     pub(crate) fn is_as_started(&self, health: HealthRecord) -> bool {
         let HealthRecord { launched, readiness, .. } = health;
         let at_first = match (self.definition.post_start, &self.definition.probes.startup) {
-            (Hook::Absent, None) => Launched::Started,
-            (Hook::Given, _) | (Hook::Absent, Some(_)) => Launched::Fresh,
+            (HookPresence::Absent, None) => Launched::Started,
+            (HookPresence::Given, _) | (HookPresence::Absent, Some(_)) => Launched::Fresh,
         };
         let ready_at_first = match (at_first, &self.definition.probes.readiness) {
             (Launched::Started, None) => Readiness::Ready,

@@ -15,7 +15,7 @@ use rekindle_types::v1alpha1::Rung;
 
 use super::Containers;
 use crate::action::PullPolicy;
-use crate::blueprint::{Definition, Role};
+use crate::blueprint::{Definition, RoleInPod};
 use crate::event::RestartRequest;
 
 /// An image that has to be on the node, or to be had, before a restart.
@@ -35,7 +35,7 @@ impl Containers {
     pub(crate) fn images_before_restart(&self, request: &RestartRequest) -> Vec<NeededImage> {
         let is_named = |definition: &Definition| match &request.container {
             Some(name) => definition.name == *name,
-            None => definition.role != Role::Ephemeral,
+            None => definition.role != RoleInPod::Ephemeral,
         };
         let concerned = self.list.iter().filter(|c| is_named(&c.definition));
         let (running, others): (Vec<_>, Vec<_>) = concerned.partition(|c| c.is_running());

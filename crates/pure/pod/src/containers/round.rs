@@ -3,16 +3,16 @@
 use rekindle_types::{ContainerAttempt, Tick, TickDuration};
 
 use super::Containers;
-use super::container::{Checked, Container, Hold, State};
-use crate::blueprint::Role;
+use super::container::{ImageCheck, PodContainer, ProcessState, StartHold};
+use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
-use crate::journal::{Gate, RestartCause, RestartRecord, RestartStage, Standing};
+use crate::journal::{ContainerStanding, RestartCause, RestartRecord, RestartStage, SidecarGate};
 use crate::outbox::Outbox;
 use crate::texts;
 
 /// Why a round begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Round {
+pub(crate) enum RoundCause {
     /// Somebody asked for it: every container runs again, at once, and its backoff series is over.
     Afresh,
     /// A ladder asked for it: every container runs again, at once, and the backoff series go on.
@@ -27,13 +27,13 @@ impl Containers {
     /// A new round begins.
     pub(crate) fn begin_round(
         &mut self,
-        round: Round,
+        round: RoundCause,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {
         match round {
-            Round::Afresh | Round::GoesOn => self.let_go_of_pulls(context.now),
-            Round::ByRule | Round::NewSandbox => {}
+            RoundCause::Afresh | RoundCause::GoesOn => self.let_go_of_pulls(context.now),
+            RoundCause::ByRule | RoundCause::NewSandbox => {}
         }
         for container in &mut self.list {
             container.begin_round(round, context.now, context.desired.crash_delay_max());
@@ -54,8 +54,8 @@ impl Containers {
             Some((RestartStage::Stopping { .. } | RestartStage::Cycling { .. }, _)) | None => false,
         };
         for container in &mut self.list {
-            let waits = container.definition.role == Role::Regular
-                && container.standing == Standing::Due
+            let waits = container.definition.role == RoleInPod::Regular
+                && container.standing == ContainerStanding::Due
                 && !(may_be_let_go && container.crash_delay() == TickDuration::ZERO);
             if waits {
                 container.hold_by_backoff();
@@ -64,20 +64,20 @@ impl Containers {
     }
 }
 
-impl Container {
+impl PodContainer {
     /// Shows CrashLoopBackOff when it is held; whether it is.
     pub(super) fn complain_of_crash_loop(&mut self, context: &PodContext<'_>) -> bool {
         match self.state {
-            State::Idle(Hold::Crash { until }) if until > context.now => {
+            ProcessState::Idle(StartHold::Crash { until }) if until > context.now => {
                 let (name, delay) = (&self.definition.name, self.crash_delay());
                 let pod = context.desired.full_name();
                 self.complaint = Some(texts::crash_loop(name, &pod, delay));
                 true
             }
-            State::Idle(_)
-            | State::Pulling { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => false,
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => false,
         }
     }
 
@@ -89,7 +89,7 @@ impl Container {
             }
             Some(_) | None => return,
         };
-        self.state = State::Idle(Hold::Crash { until });
+        self.state = ProcessState::Idle(StartHold::Crash { until });
     }
 
     /// What the next restart waits, from its last end on.
@@ -102,28 +102,28 @@ impl Container {
 
     /// A new round begins: what ended is to be started again, and what never ran still is.
     /// `max` is the longest delay of the node's backoff.
-    pub(crate) fn begin_round(&mut self, round: Round, now: Tick, max: TickDuration) {
-        if self.definition.role == Role::Ephemeral {
+    pub(crate) fn begin_round(&mut self, round: RoundCause, now: Tick, max: TickDuration) {
+        if self.definition.role == RoleInPod::Ephemeral {
             return; // see `ephemeral`
         }
-        self.gate = Gate::Closed;
-        self.image.checked = Checked::No;
+        self.gate = SidecarGate::Closed;
+        self.image.checked = ImageCheck::No;
         match round {
-            Round::Afresh => {
-                self.standing = Standing::Due;
+            RoundCause::Afresh => {
+                self.standing = ContainerStanding::Due;
                 self.crash.clear();
                 self.let_go();
             }
-            Round::GoesOn => {
-                self.standing = Standing::Due;
+            RoundCause::GoesOn => {
+                self.standing = ContainerStanding::Due;
                 self.decide_ahead(now, max);
                 self.let_go();
             }
-            Round::ByRule => {
-                self.standing = Standing::Due;
+            RoundCause::ByRule => {
+                self.standing = ContainerStanding::Due;
                 self.let_go_unless_its_image_is_missing();
             }
-            Round::NewSandbox => self.begin_round_in_new_sandbox(),
+            RoundCause::NewSandbox => self.begin_round_in_new_sandbox(),
         }
     }
 
@@ -142,22 +142,22 @@ impl Container {
     /// backoff; init containers are forgotten by it and start at once.
     fn begin_round_in_new_sandbox(&mut self) {
         let stays = match self.definition.role {
-            Role::Regular | Role::Ephemeral => self.standing == Standing::Done,
-            Role::Init | Role::Sidecar => false,
+            RoleInPod::Regular | RoleInPod::Ephemeral => self.standing == ContainerStanding::Done,
+            RoleInPod::Init | RoleInPod::Sidecar => false,
         };
         if stays {
             self.complaint = None;
             return;
         }
-        self.standing = Standing::Due;
+        self.standing = ContainerStanding::Due;
         match self.state {
             // The answer is as good for this sandbox.
-            State::Pulling { .. } => {}
-            State::Idle(_) | State::Starting { .. } | State::Running { .. } => {
-                self.let_go_unless_its_image_is_missing()
-            }
+            ProcessState::Pulling { .. } => {}
+            ProcessState::Idle(_)
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => self.let_go_unless_its_image_is_missing(),
         }
-        if self.definition.role == Role::Regular {
+        if self.definition.role == RoleInPod::Regular {
             self.hold_by_backoff();
         }
     }
@@ -165,20 +165,23 @@ impl Container {
     /// Nothing but its turn keeps it from its next start.
     fn let_go(&mut self) {
         self.complaint = None;
-        self.state = State::Idle(Hold::None);
+        self.state = ProcessState::Idle(StartHold::None);
     }
 
     /// The back-off of an image is that of the pod and the image (kubelet: image manager,
     /// `EnsureImageExists`): a new sandbox brings no image nearer.
     fn let_go_unless_its_image_is_missing(&mut self) {
         match self.state {
-            State::Idle(Hold::Image { .. }) => {}
-            State::Idle(
-                Hold::None | Hold::Crash { .. } | Hold::Retry { .. } | Hold::SpecChange,
+            ProcessState::Idle(StartHold::Image { .. }) => {}
+            ProcessState::Idle(
+                StartHold::None
+                | StartHold::Crash { .. }
+                | StartHold::Retry { .. }
+                | StartHold::SpecChange,
             )
-            | State::Pulling { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => self.let_go(),
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => self.let_go(),
         }
     }
 
@@ -186,7 +189,7 @@ impl Container {
     pub(crate) fn runs_later_than(&self, target: Option<ContainerAttempt>) -> bool {
         let ended_later = self.last.as_ref().is_some_and(|last| Some(last.attempt) > target);
         (self.is_running() && Some(self.number) > target)
-            || (self.standing == Standing::Done && ended_later)
+            || (self.standing == ContainerStanding::Done && ended_later)
     }
 
     /// Its newest end is that of this start.
@@ -197,27 +200,32 @@ impl Container {
     /// It is held by the backoff of crashes.
     pub(crate) fn is_held_by_backoff(&self) -> bool {
         match self.state {
-            State::Idle(Hold::Crash { .. }) => true,
-            State::Idle(
-                Hold::None | Hold::Retry { .. } | Hold::Image { .. } | Hold::SpecChange,
+            ProcessState::Idle(StartHold::Crash { .. }) => true,
+            ProcessState::Idle(
+                StartHold::None
+                | StartHold::Retry { .. }
+                | StartHold::Image { .. }
+                | StartHold::SpecChange,
             )
-            | State::Pulling { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => false,
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => false,
         }
     }
 
     /// Nothing but its turn keeps it waiting any more.
     pub(super) fn release(&mut self) {
         match self.state {
-            State::Idle(Hold::Crash { .. } | Hold::Retry { .. } | Hold::Image { .. }) => {
-                self.state = State::Idle(Hold::None);
+            ProcessState::Idle(
+                StartHold::Crash { .. } | StartHold::Retry { .. } | StartHold::Image { .. },
+            ) => {
+                self.state = ProcessState::Idle(StartHold::None);
                 self.complaint = None;
             }
-            State::Idle(Hold::None | Hold::SpecChange)
-            | State::Pulling { .. }
-            | State::Starting { .. }
-            | State::Running { .. } => {}
+            ProcessState::Idle(StartHold::None | StartHold::SpecChange)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => {}
         }
     }
 }

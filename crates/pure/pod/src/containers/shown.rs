@@ -6,37 +6,39 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_types::{ContainerUser, Tick};
 
-use super::container::{Container, State};
-use crate::blueprint::Role;
-use crate::health::Health;
-use crate::journal::{EndedContainer, Standing};
+use super::container::{PodContainer, ProcessState};
+use crate::blueprint::RoleInPod;
+use crate::health::ContainerHealth;
+use crate::journal::{ContainerStanding, EndedContainer};
 
-impl Container {
+impl PodContainer {
     /// Ready as the status shows it.
     pub(crate) fn is_ready(&self) -> bool {
         match (&self.state, self.definition.role) {
-            (State::Running { health, .. }, Role::Sidecar | Role::Regular) => health.is_ready(),
-            (_, Role::Init) => self.has_succeeded(),
-            (_, Role::Sidecar | Role::Regular | Role::Ephemeral) => false,
+            (ProcessState::Running { health, .. }, RoleInPod::Sidecar | RoleInPod::Regular) => {
+                health.is_ready()
+            }
+            (_, RoleInPod::Init) => self.has_succeeded(),
+            (_, RoleInPod::Sidecar | RoleInPod::Regular | RoleInPod::Ephemeral) => false,
         }
     }
 
     /// Its status shows a process that runs or has ended.
     pub(crate) fn shows_start(&self) -> bool {
         match self.state {
-            State::Running { .. } => true,
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => {
-                self.shown_end().is_some()
-            }
+            ProcessState::Running { .. } => true,
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => self.shown_end().is_some(),
         }
     }
 
     /// Its part in the initialization of the pod is done, as its status shows it.
     pub(crate) fn shows_initialized(&self) -> bool {
         match self.definition.role {
-            Role::Init => self.is_ready(),
-            Role::Sidecar => self.health().is_some_and(Health::is_started),
-            Role::Regular | Role::Ephemeral => true,
+            RoleInPod::Init => self.is_ready(),
+            RoleInPod::Sidecar => self.health().is_some_and(ContainerHealth::is_started),
+            RoleInPod::Regular | RoleInPod::Ephemeral => true,
         }
     }
 
@@ -46,17 +48,17 @@ impl Container {
             ..ContainerState::default()
         };
         let (state, last) = match &self.state {
-            State::Running { started_at, .. } => {
+            ProcessState::Running { started_at, .. } => {
                 let started_at = Some(started_at.to_time());
                 let running = Some(ContainerStateRunning { started_at });
                 (ContainerState { running, ..ContainerState::default() }, self.last.as_ref())
             }
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => {
-                match self.shown_end() {
-                    Some(end) => (ended(end), self.before.as_ref()),
-                    None => (self.waiting(default_reason), self.last.as_ref()),
-                }
-            }
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => match self.shown_end() {
+                Some(end) => (ended(end), self.before.as_ref()),
+                None => (self.waiting(default_reason), self.last.as_ref()),
+            },
         };
         let (container_id, image_id) = self.ids();
         ContainerStatus {
@@ -80,24 +82,26 @@ impl Container {
         granted: &'a ResourceRequirements,
     ) -> &'a ResourceRequirements {
         match self.state {
-            State::Running { .. } => &self.in_force,
-            State::Idle(_) | State::Pulling { .. } | State::Starting { .. } => granted,
+            ProcessState::Running { .. } => &self.in_force,
+            ProcessState::Idle(_)
+            | ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. } => granted,
         }
     }
 
     /// The kubelet says it of those that it probes.
     fn shown_started(&self) -> Option<bool> {
         match self.definition.role {
-            Role::Init | Role::Sidecar | Role::Regular => {
-                Some(self.health().is_some_and(Health::is_started))
+            RoleInPod::Init | RoleInPod::Sidecar | RoleInPod::Regular => {
+                Some(self.health().is_some_and(ContainerHealth::is_started))
             }
-            Role::Ephemeral => None,
+            RoleInPod::Ephemeral => None,
         }
     }
 
     /// Of a process that runs.
     fn user(&self) -> Option<ApiUser> {
-        let State::Running { made, .. } = &self.state else { return None };
+        let ProcessState::Running { made, .. } = &self.state else { return None };
         let ContainerUser { uid, gid, groups } = made.user.as_ref()?;
         let groups = groups.iter().map(|group| i64::from(*group)).collect();
         Some(ApiUser {
@@ -112,7 +116,7 @@ impl Container {
     /// The image it runs, which is not the spec's while that has just changed.
     fn shown_image(&self) -> &str {
         match (&self.state, &self.started_image) {
-            (State::Running { .. }, Some(image)) => image,
+            (ProcessState::Running { .. }, Some(image)) => image,
             (_, _) => &self.definition.image,
         }
     }
@@ -120,8 +124,8 @@ impl Container {
     /// The end that is shown as the state: for good, or until the restart that comes at once runs.
     fn shown_end(&self) -> Option<&EndedContainer> {
         match (self.standing, &self.complaint) {
-            (Standing::Done, _) | (Standing::Started, None) => self.last.as_ref(),
-            (Standing::Due, _) | (Standing::Started, Some(_)) => None,
+            (ContainerStanding::Done, _) | (ContainerStanding::Started, None) => self.last.as_ref(),
+            (ContainerStanding::Due, _) | (ContainerStanding::Started, Some(_)) => None,
         }
     }
 
@@ -141,7 +145,7 @@ impl Container {
     /// Starts minus one: the number of the running start, or of the last one that ended.
     fn restart_count(&self) -> i32 {
         let number = match (&self.state, &self.last) {
-            (State::Running { .. }, _) => self.number.0,
+            (ProcessState::Running { .. }, _) => self.number.0,
             (_, Some(last)) => last.attempt.0,
             (_, None) => 0,
         };
@@ -150,7 +154,7 @@ impl Container {
 
     fn ids(&self) -> (Option<String>, Option<String>) {
         match (&self.state, &self.last) {
-            (State::Running { made, .. }, _) => {
+            (ProcessState::Running { made, .. }, _) => {
                 (Some(made.container_id.clone()), Some(made.image_id.clone()))
             }
             (_, Some(last)) => (Some(last.container_id.clone()), Some(last.image_id.clone())),

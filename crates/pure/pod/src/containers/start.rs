@@ -8,7 +8,7 @@ use rekindle_types::reasons::waiting;
 use rekindle_types::{Exit, ExitStatus, Tick};
 
 use super::Containers;
-use super::container::{Checked, Container, Hold, PullStep, State};
+use super::container::{ImageCheck, PodContainer, ProcessState, PullStep, StartHold};
 use super::end::EndConsequence;
 use super::strays::StrayStep;
 use crate::action::Action;
@@ -16,10 +16,10 @@ use crate::backoff::RetryDelays;
 use crate::complaint::Complaint;
 use crate::context::PodContext;
 use crate::event::{ActionError, ActionErrorKind, Made, Outcome};
-use crate::health::Health;
-use crate::journal::Standing;
+use crate::health::ContainerHealth;
+use crate::journal::ContainerStanding;
 use crate::key::{ActionId, ContainerKey};
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
 
 impl Containers {
@@ -38,29 +38,33 @@ impl Containers {
             return;
         }
         match &container.state {
-            State::Idle(_) if container.standing == Standing::Done => {}
-            State::Idle(hold) => match *hold {
-                Hold::None => self.begin_start(place, context, outbox),
-                Hold::Crash { until } if until <= now => {
+            ProcessState::Idle(_) if container.standing == ContainerStanding::Done => {}
+            ProcessState::Idle(hold) => match *hold {
+                StartHold::None => self.begin_start(place, context, outbox),
+                StartHold::Crash { until } if until <= now => {
                     container.decide_restart(context);
                     self.begin_start(place, context, outbox);
                 }
-                Hold::Retry { until } | Hold::Image { until, .. } if until <= now => {
+                StartHold::Retry { until } | StartHold::Image { until, .. } if until <= now => {
                     self.begin_start(place, context, outbox);
                 }
-                Hold::Crash { .. } | Hold::Retry { .. } | Hold::Image { .. } | Hold::SpecChange => {
-                }
+                StartHold::Crash { .. }
+                | StartHold::Retry { .. }
+                | StartHold::Image { .. }
+                | StartHold::SpecChange => {}
             },
-            State::Pulling { step: PullStep::Await } => self.look_again(place, outbox),
-            State::Pulling { .. } | State::Starting { .. } | State::Running { .. } => {}
+            ProcessState::Pulling { step: PullStep::Await } => self.look_again(place, outbox),
+            ProcessState::Pulling { .. }
+            | ProcessState::Starting { .. }
+            | ProcessState::Running { .. } => {}
         }
     }
 
     fn begin_start(&mut self, place: usize, context: &PodContext<'_>, outbox: &mut Outbox) {
         let container = &mut self.list[place];
         match std::mem::take(&mut container.image.checked) {
-            Checked::Yes => return self.start(place, context, outbox),
-            Checked::No => {}
+            ImageCheck::Yes => return self.start(place, context, outbox),
+            ImageCheck::No => {}
         }
         let definition = &container.definition;
         // What was here when it started before is here: one round trip less on a restart.
@@ -84,8 +88,10 @@ impl Containers {
     /// Whether this is the answer to the start under way.
     pub(crate) fn awaits_start(&self, place: usize, id: ActionId) -> bool {
         match self.list[place].state {
-            State::Starting { action, .. } => action == id,
-            State::Idle(_) | State::Pulling { .. } | State::Running { .. } => false,
+            ProcessState::Starting { action, .. } => action == id,
+            ProcessState::Idle(_) | ProcessState::Pulling { .. } | ProcessState::Running { .. } => {
+                false
+            }
         }
     }
 
@@ -144,7 +150,7 @@ impl Containers {
         let container = &mut self.list[place];
         container.unnote_only_start(error.kind);
         let until = container.next_try(now);
-        container.state = State::Idle(Hold::Retry { until });
+        container.state = ProcessState::Idle(StartHold::Retry { until });
         outbox.emit(texts::failed(&container.definition, &error.message));
         container.complaint = Some(Complaint { reason, message: error.message });
     }
@@ -163,7 +169,7 @@ impl Containers {
             container.image.known.get_or_insert_with(|| made.image_id.clone());
         }
         container.runs(made, started_at, context.now);
-        container.standing = Standing::Started;
+        container.standing = ContainerStanding::Started;
         container.complaint = None;
         container.failures = 0;
         let old = container.last.as_ref().map(|last| ContainerKey {
@@ -191,9 +197,9 @@ impl Containers {
     ) -> EndConsequence {
         let container = &mut self.list[place];
         match container.state {
-            State::Running { .. } => return container.end(context, exit, outbox),
-            State::Starting { .. } => outbox.emit(texts::created(&container.definition)),
-            State::Idle(_) | State::Pulling { .. } => {}
+            ProcessState::Running { .. } => return container.end(context, exit, outbox),
+            ProcessState::Starting { .. } => outbox.emit(texts::created(&container.definition)),
+            ProcessState::Idle(_) | ProcessState::Pulling { .. } => {}
         }
         match exit.status {
             ExitStatus::StartError => {
@@ -210,7 +216,7 @@ impl Containers {
     }
 }
 
-impl Container {
+impl PodContainer {
     /// The next start after a crash: the delay after it will be longer.
     fn decide_restart(&mut self, context: &PodContext<'_>) {
         if let Some(last) = &self.last {
@@ -234,8 +240,8 @@ impl Container {
         self.started_image = Some(self.definition.image.clone());
         let key = self.key(context.sandboxes.attempt());
         let action = Action::StartContainer { key, target };
-        let action = outbox.act(action, Pending::Start(self.place));
-        self.state = State::Starting { action, halted: None };
+        let action = outbox.act(action, PendingAnswer::Start(self.place));
+        self.state = ProcessState::Starting { action, halted: None };
     }
 
     /// When something that failed before the container ran is tried again.
@@ -264,13 +270,13 @@ impl Container {
     /// does.
     fn start_unclear(&mut self, message: String, now: Tick, outbox: &mut Outbox) {
         let until = self.next_try(now);
-        self.state = State::Idle(Hold::Retry { until });
+        self.state = ProcessState::Idle(StartHold::Retry { until });
         outbox.emit(texts::failed(&self.definition, &message));
         self.complaint = Some(Complaint { reason: waiting::RUN_CONTAINER_ERROR, message });
     }
 
     pub(super) fn runs(&mut self, made: Made, started_at: Tick, now: Tick) {
-        let health = Health::fresh(&self.definition, started_at, now);
-        self.state = State::Running { made, started_at, health, stop: None };
+        let health = ContainerHealth::fresh(&self.definition, started_at, now);
+        self.state = ProcessState::Running { made, started_at, health, stop: None };
     }
 }

@@ -24,18 +24,18 @@
 use rekindle_types::{Tick, TickDuration};
 
 use super::Containers;
-use super::container::{Container, Hold, State, Stop, StopStep};
+use super::container::{ContainerStop, PodContainer, ProcessState, StartHold, StopStep};
 use super::end::EndConsequence;
 use crate::action::Action;
-use crate::backoff::{RetryDelays, Task};
-use crate::blueprint::{Hook, Role};
+use crate::backoff::{RetriedTask, RetryDelays};
+use crate::blueprint::{HookPresence, RoleInPod};
 use crate::context::PodContext;
 use crate::event::{ActionError, Outcome};
 use crate::halt::GRACE_MIN;
 use crate::health::HookRun;
 use crate::journal::Halt;
 use crate::key::{ActionId, ContainerKey};
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::stop_reason::StopReason;
 use crate::texts;
 
@@ -58,15 +58,17 @@ impl Containers {
     /// Of a container that was being started when all was to end: since when it is to end.
     pub(crate) fn halted_since(&self, place: usize) -> Option<Tick> {
         match self.list[place].state {
-            State::Starting { halted, .. } => halted,
-            State::Idle(_) | State::Pulling { .. } | State::Running { .. } => None,
+            ProcessState::Starting { halted, .. } => halted,
+            ProcessState::Idle(_) | ProcessState::Pulling { .. } | ProcessState::Running { .. } => {
+                None
+            }
         }
     }
 
     /// All that is still being started is to end from now on.
     pub(crate) fn halt_starts_from(&mut self, now: Tick) {
         for container in &mut self.list {
-            if let State::Starting { halted: Some(since), .. } = &mut container.state {
+            if let ProcessState::Starting { halted: Some(since), .. } = &mut container.state {
                 *since = now;
             }
         }
@@ -86,7 +88,7 @@ impl Containers {
             match stop.step {
                 // No hook can be run in what is gone.
                 StopStep::PreStop(_) | StopStep::AwaitTurn | StopStep::Grace => {
-                    stop.step = StopStep::Signal(Task::due());
+                    stop.step = StopStep::Signal(RetriedTask::due());
                 }
                 StopStep::Signal(_) | StopStep::Kill(_) | StopStep::AwaitExit { .. } => {}
             }
@@ -96,9 +98,9 @@ impl Containers {
     /// Gives each running container its part of a halt.
     pub(crate) fn drive_halt(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
         let Some(halt) = context.halt() else { return };
-        let holds_sidecars = |role: Role| match role {
-            Role::Init | Role::Regular => true,
-            Role::Sidecar | Role::Ephemeral => false,
+        let holds_sidecars = |role: RoleInPod| match role {
+            RoleInPod::Init | RoleInPod::Regular => true,
+            RoleInPod::Sidecar | RoleInPod::Ephemeral => false,
         };
         let mut later_live =
             self.list.iter().any(|c| holds_sidecars(c.definition.role) && c.is_live());
@@ -111,23 +113,24 @@ impl Containers {
             let kill_at = self.kill_time(halt, role, later_live, context.now);
             let container = &mut self.list[place];
             container.obey_halt(halt, kill_at, context, outbox);
-            later_live |= role == Role::Sidecar && container.is_live();
+            later_live |= role == RoleInPod::Sidecar && container.is_live();
         }
     }
 
     /// When a container is killed if it is signalled now; `None` when its turn has not come.
-    fn kill_time(&self, halt: Halt, role: Role, later_live: bool, now: Tick) -> Option<Tick> {
+    fn kill_time(&self, halt: Halt, role: RoleInPod, later_live: bool, now: Tick) -> Option<Tick> {
         match (halt, role) {
             (Halt::AtOnce, _) => Some(now),
-            (Halt::By { deadline, .. }, Role::Init | Role::Regular | Role::Ephemeral) => {
-                Some(deadline)
-            }
-            (Halt::By { deadline, .. }, Role::Sidecar)
+            (
+                Halt::By { deadline, .. },
+                RoleInPod::Init | RoleInPod::Regular | RoleInPod::Ephemeral,
+            ) => Some(deadline),
+            (Halt::By { deadline, .. }, RoleInPod::Sidecar)
                 if !later_live || (deadline <= now && !self.await_halted_start()) =>
             {
                 Some(deadline.max(now + GRACE_MIN))
             }
-            (Halt::By { .. }, Role::Sidecar) => None,
+            (Halt::By { .. }, RoleInPod::Sidecar) => None,
         }
     }
 
@@ -173,17 +176,17 @@ enum StopAnswer {
     KillFailed(ActionError),
 }
 
-impl Container {
+impl PodContainer {
     /// What was on its way to a container is not waited for.
     fn withdraw(&mut self, context: &PodContext<'_>) {
         match &mut self.state {
             // See `begin_round_in_new_sandbox`.
-            State::Pulling { .. } if context.halts_for_sandbox_only() => {}
-            State::Pulling { .. } => self.state = State::Idle(Hold::None),
-            State::Starting { halted, .. } => {
+            ProcessState::Pulling { .. } if context.halts_for_sandbox_only() => {}
+            ProcessState::Pulling { .. } => self.state = ProcessState::Idle(StartHold::None),
+            ProcessState::Starting { halted, .. } => {
                 halted.get_or_insert(context.now);
             }
-            State::Idle(_) | State::Running { .. } => {}
+            ProcessState::Idle(_) | ProcessState::Running { .. } => {}
         }
         if context.lifecycle.is_ending() {
             self.give_up();
@@ -200,7 +203,7 @@ impl Container {
         outbox: &mut Outbox,
     ) {
         let why = context.halt_reason();
-        let State::Running { stop, .. } = &self.state else { return };
+        let ProcessState::Running { stop, .. } = &self.state else { return };
         match (*stop, kill_at, halt) {
             (None, Some(kill_at), _) => self.begin_stop(kill_at, why, context, outbox),
             (Some(stop), Some(kill_at), _) => match stop.step {
@@ -233,7 +236,7 @@ impl Container {
             | StopReason::LivenessFailed
             | StopReason::PostStartFailed => true,
         };
-        let given = self.definition.pre_stop == Hook::Given;
+        let given = self.definition.pre_stop == HookPresence::Given;
         wanted && given && context.sandboxes.is_ready()
     }
 
@@ -252,14 +255,14 @@ impl Container {
     /// The same of one whose end an earlier agent has told of.
     pub(super) fn set_stop(&mut self, kill_at: Tick, why: StopReason, context: &PodContext<'_>) {
         let step = if kill_at <= context.now {
-            StopStep::Kill(Task::due())
+            StopStep::Kill(RetriedTask::due())
         } else if self.has_pre_stop(why, context) {
             StopStep::PreStop(HookRun::Due)
         } else {
-            StopStep::Signal(Task::due())
+            StopStep::Signal(RetriedTask::due())
         };
-        if let State::Running { stop, .. } = &mut self.state {
-            *stop = Some(Stop { step, kill_at, not_before: Tick::ZERO, reason: why });
+        if let ProcessState::Running { stop, .. } = &mut self.state {
+            *stop = Some(ContainerStop { step, kill_at, not_before: Tick::ZERO, reason: why });
         }
     }
 
@@ -270,7 +273,7 @@ impl Container {
             // No hook is waited for, and nothing is left of the grace after it.
             (Halt::AtOnce, StopStep::PreStop(_) | StopStep::AwaitTurn) => {
                 stop.kill_at = now;
-                stop.step = StopStep::Kill(Task::due());
+                stop.step = StopStep::Kill(RetriedTask::due());
             }
             (Halt::AtOnce, _) => stop.kill_at = stop.kill_at.min(kill_at),
             (Halt::By { .. }, _) => {
@@ -284,9 +287,9 @@ impl Container {
         if let Some(stop) = self.stop_mut() {
             stop.kill_at = kill_at;
             stop.step = if kill_at <= now {
-                StopStep::Kill(Task::due())
+                StopStep::Kill(RetriedTask::due())
             } else {
-                StopStep::Signal(Task::due())
+                StopStep::Signal(RetriedTask::due())
             };
         }
     }
@@ -294,24 +297,24 @@ impl Container {
     fn drive_stop(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
         let now = context.now;
         let (place, sandbox) = (self.place, context.sandboxes.attempt());
-        let State::Running { stop: Some(stop), .. } = &mut self.state else { return };
+        let ProcessState::Running { stop: Some(stop), .. } = &mut self.state else { return };
         let (name, attempt) = (&self.definition.name, self.number);
         let key = || ContainerKey { sandbox, name: name.clone(), attempt };
         match &mut stop.step {
             StopStep::PreStop(_) => self.drive_pre_stop(context, outbox),
             StopStep::Signal(_) | StopStep::Grace if stop.kill_at <= now => {
-                stop.step = StopStep::Kill(Task::due());
+                stop.step = StopStep::Kill(RetriedTask::due());
             }
             StopStep::Signal(task) if task.is_due(now) => {
                 let action = Action::SignalContainer { key: key() };
-                task.begin(outbox.act(action, Pending::Signal(place)));
+                task.begin(outbox.act(action, PendingAnswer::Signal(place)));
             }
             StopStep::Kill(task) if task.is_due(now) => {
                 let action = Action::KillContainer { key: key() };
-                task.begin(outbox.act(action, Pending::Kill(place)));
+                task.begin(outbox.act(action, PendingAnswer::Kill(place)));
             }
             StopStep::AwaitExit { again_at } if *again_at <= now => {
-                stop.step = StopStep::Kill(Task::due());
+                stop.step = StopStep::Kill(RetriedTask::due());
             }
             StopStep::AwaitTurn
             | StopStep::Signal(_)
@@ -354,7 +357,7 @@ impl Container {
     }
 }
 
-impl Stop {
+impl ContainerStop {
     /// Whether its next step was decided, and the driver has not taken it yet.
     pub(super) fn awaits_way(&self, outbox: &Outbox) -> bool {
         let action = match &self.step {

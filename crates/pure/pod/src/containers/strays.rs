@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use rekindle_types::{ContainerName, SandboxAttempt, Tick};
 
 use crate::action::Action;
-use crate::backoff::{RetryDelays, Task};
+use crate::backoff::{RetriedTask, RetryDelays};
 use crate::event::{ActionError, Outcome};
 use crate::key::{ActionId, ContainerKey};
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 
 /// Containers that are not wanted any more.
 #[derive(Debug, Default)]
-pub(super) struct Strays(BTreeMap<ContainerKey, Stray>);
+pub(super) struct Strays(BTreeMap<ContainerKey, StrayContainer>);
 
 /// One of them.
 #[derive(Debug)]
-struct Stray {
+struct StrayContainer {
     step: StrayStep,
-    task: Task,
+    task: RetriedTask,
 }
 
 /// What is to be done with it.
@@ -36,7 +36,7 @@ pub(super) enum StrayStep {
 impl Strays {
     /// Has a container taken away.
     pub(super) fn clear(&mut self, key: ContainerKey, step: StrayStep) {
-        self.0.entry(key).or_insert(Stray { step, task: Task::due() });
+        self.0.entry(key).or_insert(StrayContainer { step, task: RetriedTask::due() });
     }
 
     /// One of this name may still run: no other start of it comes before that is over.
@@ -73,7 +73,7 @@ impl Strays {
     pub(super) fn ended(&mut self, key: &ContainerKey) -> bool {
         let Some(stray) = self.0.get_mut(key) else { return false };
         if stray.step == StrayStep::Kill {
-            stray.task = Task::due();
+            stray.task = RetriedTask::due();
         }
         stray.step = StrayStep::Remove;
         true
@@ -83,7 +83,7 @@ impl Strays {
         for (key, stray) in &mut self.0 {
             if stray.task.is_due(now) {
                 let key = key.clone();
-                let pending = Pending::Clearance(key.clone());
+                let pending = PendingAnswer::Clearance(key.clone());
                 let action = match stray.step {
                     StrayStep::Kill => Action::KillContainer { key },
                     StrayStep::RemoveKilled | StrayStep::Remove => Action::RemoveContainer { key },
@@ -104,7 +104,7 @@ impl Strays {
         match (result, stray.step) {
             (Ok(_), StrayStep::Kill) => {
                 stray.step = StrayStep::RemoveKilled;
-                stray.task = Task::due();
+                stray.task = RetriedTask::due();
             }
             (Ok(_), StrayStep::RemoveKilled | StrayStep::Remove) => {
                 self.0.remove(key);

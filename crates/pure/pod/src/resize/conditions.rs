@@ -6,7 +6,7 @@ use rekindle_types::Tick;
 use rekindle_types::resources::{RESIZE_IN_PROGRESS, RESIZE_PENDING};
 
 use super::shown::ERROR;
-use super::{Refusal, Resize};
+use super::{Resize, ResizeRefusal};
 
 /// The node writes these.
 pub(crate) const OWNED: [&str; 2] = [RESIZE_PENDING, RESIZE_IN_PROGRESS];
@@ -14,7 +14,7 @@ pub(crate) const OWNED: [&str; 2] = [RESIZE_PENDING, RESIZE_IN_PROGRESS];
 /// Those that hold; `before` is the status as it was.
 pub(crate) fn conditions(resize: &Resize, before: &PodStatus, now: Tick) -> Vec<PodCondition> {
     let pending = resize.refusal().map(|refusal| {
-        let Refusal { reason, message, generation } = refusal;
+        let ResizeRefusal { reason, message, generation } = refusal;
         condition(RESIZE_PENDING, *generation, Some((reason, message)), before, now)
     });
     let in_progress = (!resize.is_settled()).then(|| {

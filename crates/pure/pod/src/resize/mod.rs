@@ -28,11 +28,11 @@ pub(crate) use conditions::{OWNED, conditions};
 
 use crate::action::{Action, LimitStep};
 use crate::allocation::Allocation;
-use crate::backoff::{RetryDelays, Task};
+use crate::backoff::{RetriedTask, RetryDelays};
 use crate::event::{ActionError, Outcome};
 use crate::journal::{Journal, ResizeStanding, ResourcesRecord};
 use crate::key::ActionId;
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 
 /// The pod's resources.
 #[derive(Debug)]
@@ -45,17 +45,17 @@ pub(crate) struct Resize {
     /// The request that is open: the node was asked, and has not granted it.
     open_ticket: Option<u64>,
     /// Why the newest request is not granted; of the one before as long as the node has not said.
-    refusal: Option<Refusal>,
+    refusal: Option<ResizeRefusal>,
     /// Counts the requests of this core.
     tickets: u64,
-    progress: Progress,
+    progress: LimitProgress,
     /// Why the step under way failed the last time.
     error: Option<String>,
 }
 
 /// What the node says to a request that it does not grant.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct ResizeRefusal {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) generation: i64,
@@ -63,15 +63,15 @@ pub(crate) struct Refusal {
 
 /// How far what was granted is in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Progress {
+pub(crate) enum LimitProgress {
     /// All of it is.
     Settled,
     /// The pod's limits are raised, where they rise.
-    Raise(Task),
+    Raise(RetriedTask),
     /// The containers get theirs.
     Containers,
     /// The pod's limits are lowered, where they fall.
-    Lower(Task),
+    Lower(RetriedTask),
 }
 
 impl Resize {
@@ -86,7 +86,7 @@ impl Resize {
         Self {
             granted_pod: granted.in_place_of(&wanted, pod),
             open_ticket: None,
-            refusal: Refusal::shown_by(pod).filter(|_| !wanted.same_amounts(&granted)),
+            refusal: ResizeRefusal::shown_by(pod).filter(|_| !wanted.same_amounts(&granted)),
             granted,
             wanted,
             tickets: 0,
@@ -95,8 +95,8 @@ impl Resize {
                 ResizeStanding::UnderWay => error,
             },
             progress: match standing {
-                ResizeStanding::Settled => Progress::Settled,
-                ResizeStanding::UnderWay => Progress::Raise(Task::due()),
+                ResizeStanding::Settled => LimitProgress::Settled,
+                ResizeStanding::UnderWay => LimitProgress::Raise(RetriedTask::due()),
             },
         }
     }
@@ -116,8 +116,8 @@ impl Resize {
 
     fn standing(&self) -> ResizeStanding {
         match self.progress {
-            Progress::Settled => ResizeStanding::Settled,
-            Progress::Raise(_) | Progress::Containers | Progress::Lower(_) => {
+            LimitProgress::Settled => ResizeStanding::Settled,
+            LimitProgress::Raise(_) | LimitProgress::Containers | LimitProgress::Lower(_) => {
                 ResizeStanding::UnderWay
             }
         }
@@ -133,16 +133,16 @@ impl Resize {
         &self.granted_pod
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> LimitProgress {
         self.progress
     }
 
-    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+    pub(crate) fn refusal(&self) -> Option<&ResizeRefusal> {
         self.refusal.as_ref()
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.progress == Progress::Settled
+        self.progress == LimitProgress::Settled
     }
 
     pub(crate) fn error(&self) -> Option<&str> {
@@ -151,8 +151,8 @@ impl Resize {
 
     pub(crate) fn deadline(&self) -> Option<Tick> {
         match &self.progress {
-            Progress::Raise(task) | Progress::Lower(task) => task.deadline(),
-            Progress::Settled | Progress::Containers => None,
+            LimitProgress::Raise(task) | LimitProgress::Lower(task) => task.deadline(),
+            LimitProgress::Settled | LimitProgress::Containers => None,
         }
     }
 
@@ -163,15 +163,15 @@ impl Resize {
         step: LimitStep,
         outbox: &mut Outbox,
     ) {
-        if let Progress::Raise(task) | Progress::Lower(task) = &mut self.progress {
+        if let LimitProgress::Raise(task) | LimitProgress::Lower(task) = &mut self.progress {
             let action = Action::UpdateSandbox { attempt, step };
-            task.begin(outbox.act(action, Pending::SandboxUpdate));
+            task.begin(outbox.act(action, PendingAnswer::SandboxUpdate));
         }
     }
 
     /// All containers have what was granted to them.
     pub(crate) fn containers_are_done(&mut self) {
-        self.progress = Progress::Lower(Task::due());
+        self.progress = LimitProgress::Lower(RetriedTask::due());
     }
 
     pub(crate) fn sandbox_update_answered(
@@ -182,9 +182,9 @@ impl Resize {
         outbox: &mut Outbox,
     ) {
         let (task, next) = match &mut self.progress {
-            Progress::Raise(task) => (task, Progress::Containers),
-            Progress::Lower(task) => (task, Progress::Settled),
-            Progress::Settled | Progress::Containers => return,
+            LimitProgress::Raise(task) => (task, LimitProgress::Containers),
+            LimitProgress::Lower(task) => (task, LimitProgress::Settled),
+            LimitProgress::Settled | LimitProgress::Containers => return,
         };
         if !task.is(id) {
             return;
@@ -214,7 +214,7 @@ impl Resize {
     }
 }
 
-impl Refusal {
+impl ResizeRefusal {
     /// What an earlier agent was told.
     fn shown_by(pod: &Pod) -> Option<Self> {
         let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();

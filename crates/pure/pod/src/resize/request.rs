@@ -1,13 +1,13 @@
-//! Wanted → granted: the pod asks its node, and hears what it says.
+//! SupersededGoal → granted: the pod asks its node, and hears what it says.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::resources::{DEFERRED, INFEASIBLE};
 
-use super::{Progress, Refusal, Resize, texts};
+use super::{LimitProgress, Resize, ResizeRefusal, texts};
 use crate::action::{CoreReport, ResourceRequest};
-use crate::backoff::Task;
+use crate::backoff::RetriedTask;
 use crate::event::ResourceDecision;
 use crate::outbox::Outbox;
 
@@ -64,11 +64,11 @@ impl Resize {
         };
         let generation = self.wanted.generation;
         let is_known =
-            |before: &Refusal| before.reason == reason && before.generation == generation;
+            |before: &ResizeRefusal| before.reason == reason && before.generation == generation;
         if !self.refusal.as_ref().is_some_and(is_known) {
             outbox.emit(texts::refused(pod, reason, &message, generation));
         }
-        self.refusal = Some(Refusal { reason, message, generation });
+        self.refusal = Some(ResizeRefusal { reason, message, generation });
     }
 
     fn were_granted(&mut self, pod: &Arc<Pod>, outbox: &mut Outbox) {
@@ -76,7 +76,7 @@ impl Resize {
         self.granted_pod = pod.clone();
         self.open_ticket = None;
         self.refusal = None;
-        self.progress = Progress::Raise(Task::due());
+        self.progress = LimitProgress::Raise(RetriedTask::due());
         self.error = None;
         outbox.emit(texts::started(pod, self.granted.generation));
     }

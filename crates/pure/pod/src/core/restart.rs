@@ -3,15 +3,15 @@
 
 use rekindle_types::v1alpha1::{PodRestartPhase, Refresh, Rung};
 
-use crate::containers::Round;
-use crate::core::PodCore;
+use super::PodCore;
+use crate::containers::RoundCause;
 use crate::event::{RestartRequest, Series};
 use crate::journal::{Halt, RestartCause, RestartStage, Targets};
 use crate::restarts::{CONTAINERS_GRACE_MIN, report};
 use crate::texts;
 
 impl PodCore {
-    pub(crate) fn restart_requested(&mut self, request: RestartRequest) {
+    pub(super) fn restart_requested(&mut self, request: RestartRequest) {
         if self.restarts.repeat_report(&request.id, &mut self.outbox) {
             return;
         }
@@ -27,7 +27,7 @@ impl PodCore {
 
     /// The driver could not make sure of an image. What has changed since the request came is
     /// looked at anew.
-    pub(crate) fn restart_impossible(&mut self, request: RestartRequest, problem: &str) {
+    pub(super) fn restart_impossible(&mut self, request: RestartRequest, problem: &str) {
         if self.restarts.repeat_report(&request.id, &mut self.outbox) {
             return;
         }
@@ -45,7 +45,7 @@ impl PodCore {
     }
 
     /// Why a request cannot be carried out.
-    pub(crate) fn refusal(&self, request: &RestartRequest) -> Option<String> {
+    pub(super) fn refusal(&self, request: &RestartRequest) -> Option<String> {
         let last_phase = self.status().phase.as_deref();
         let named = request.container.as_ref().and_then(|name| self.containers.find(name));
         let is_done = named.is_some_and(|container| container.is_done());
@@ -75,7 +75,7 @@ impl PodCore {
     }
 
     /// Drives the restart in progress.
-    pub(crate) fn drive_restart(&mut self) {
+    pub(super) fn drive_restart(&mut self) {
         let Some(restart) = self.restarts.current() else { return };
         let is_done = match restart.stage.clone() {
             RestartStage::Stopping { .. } => return self.begin_starting(),
@@ -111,14 +111,14 @@ impl PodCore {
                     self.replace_sandbox(request.refresh);
                 }
                 self.begin_round(match request.series {
-                    Series::Anew => Round::Afresh,
-                    Series::GoesOn => Round::GoesOn,
+                    Series::Anew => RoundCause::Afresh,
+                    Series::GoesOn => RoundCause::GoesOn,
                 });
                 let phase = PodRestartPhase::Running;
                 report(&mut self.outbox, request.id, phase, message, self.now);
             }
             Some(RestartCause::Rule { container }) => {
-                self.begin_round(Round::ByRule);
+                self.begin_round(RoundCause::ByRule);
                 let (context, containers, outbox) = self.split();
                 containers.hold_round(&container, &context);
                 containers.tell_of_held_round(&container, &context, outbox);
@@ -138,7 +138,7 @@ impl PodCore {
         self.sandboxes.set_up_anew(refresh);
     }
 
-    pub(crate) fn settle_superseded(&mut self) {
+    pub(super) fn settle_superseded(&mut self) {
         let (now, containers) = (self.now, &self.containers);
         let named = |request: &RestartRequest| containers.named(request);
         let is_so = |wanted: &_| containers.have(wanted);

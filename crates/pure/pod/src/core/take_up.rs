@@ -21,15 +21,15 @@
 
 use rekindle_types::Tick;
 
-use crate::containers::{Round, TakenUpHalt};
-use crate::core::PodCore;
+use super::PodCore;
+use crate::containers::{RoundCause, TakenUpHalt};
 use crate::event::{ContainerSeenState, SandboxSeenState, Snapshot};
 use crate::journal::Halt;
 use crate::texts;
 
 impl PodCore {
     /// What an earlier agent held is held again.
-    pub(crate) fn hold_again(&mut self) {
+    pub(super) fn hold_again(&mut self) {
         let (context, containers, _) = self.split();
         containers.hold_what_was_due(context.restarts.current());
         if let Some(trigger) = context.restarts.starting_trigger() {
@@ -38,7 +38,7 @@ impl PodCore {
     }
 
     /// The first snapshot: the core comes to life.
-    pub(crate) fn recover_from(&mut self, snapshot: Snapshot) {
+    pub(super) fn recover_from(&mut self, snapshot: Snapshot) {
         let halt = Halt::with_signal(self.now, self.desired.grace());
         self.sandboxes.recover(&snapshot, halt);
         for place in 0..self.containers.len() {
@@ -90,13 +90,13 @@ impl PodCore {
         if !self.sandboxes.stands() && self.containers.round_has_begun() && goes_on {
             self.outbox.emit(texts::sandbox_changed());
             self.sandboxes.succeed_dead();
-            self.begin_round(Round::NewSandbox);
+            self.begin_round(RoundCause::NewSandbox);
         }
     }
 
     /// A later snapshot: what went unnoticed is taken in. What an action in flight will tell is
     /// left to its answer.
-    pub(crate) fn compare_with(&mut self, snapshot: &Snapshot) {
+    pub(super) fn compare_with(&mut self, snapshot: &Snapshot) {
         let attempt = self.sandboxes.attempt();
         let current = snapshot.sandboxes.iter().find(|sandbox| sandbox.attempt == attempt);
         let ready = current.is_some_and(|s| s.state == SandboxSeenState::Ready);

@@ -16,12 +16,17 @@
 //!
 //! Each part owns its fields and knows no part above it: it is given what it has to know (a
 //! [`PodContext`] to the containers) and returns what others have to know. The core alone changes
-//! several parts at once; `drive` has the order.
+//! several parts at once: [`drive`] has the order, [`restart`] what a restart asks of them,
+//! [`take_up`] how an agent that starts again puts them together.
 //!
 //! Each event first changes the part it belongs to. Then `settle` drives every part towards what is
 //! wanted until a step leaves all as it was: it is level-triggered, so no event has to be
 //! remembered and none can be missed. What came out of it leaves as one batch: the journal in front
 //! if it is due, then the actions, the status if it changed, events and reports.
+
+mod drive;
+mod restart;
+mod take_up;
 
 use std::sync::Arc;
 
@@ -39,7 +44,7 @@ use crate::journal::Journal;
 use crate::journal_keeper::JournalKeeper;
 use crate::key::ActionId;
 use crate::lifecycle::PodLifecycle;
-use crate::outbox::{Outbox, Pending};
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::resize::Resize;
 use crate::restarts::InPlaceRestarts;
 use crate::sandboxes::{Sandboxes, refresh_due};
@@ -51,17 +56,17 @@ use crate::volumes::PodVolumes;
 /// One pod on this node. It does nothing before the first [`Event::RuntimeSnapshot`].
 #[derive(Debug)]
 pub struct PodCore {
-    pub(crate) now: Tick,
-    pub(crate) desired: DesiredPod,
-    pub(crate) lifecycle: PodLifecycle,
-    pub(crate) containers: Containers,
-    pub(crate) sandboxes: Sandboxes,
-    pub(crate) volumes: PodVolumes,
-    pub(crate) restarts: InPlaceRestarts,
-    pub(crate) resize: Resize,
-    pub(crate) journal_keeper: JournalKeeper,
-    pub(crate) shown_status: ShownStatus,
-    pub(crate) outbox: Outbox,
+    now: Tick,
+    desired: DesiredPod,
+    lifecycle: PodLifecycle,
+    containers: Containers,
+    sandboxes: Sandboxes,
+    volumes: PodVolumes,
+    restarts: InPlaceRestarts,
+    resize: Resize,
+    journal_keeper: JournalKeeper,
+    shown_status: ShownStatus,
+    outbox: Outbox,
 }
 
 impl PodCore {
@@ -206,7 +211,7 @@ impl PodCore {
     }
 
     /// What the containers may read of the rest.
-    pub(crate) fn context(&self) -> PodContext<'_> {
+    fn context(&self) -> PodContext<'_> {
         PodContext {
             now: self.now,
             desired: &self.desired,
@@ -219,7 +224,7 @@ impl PodCore {
     }
 
     /// The same, with the containers and the outbox to be changed.
-    pub(crate) fn split(&mut self) -> (PodContext<'_>, &mut Containers, &mut Outbox) {
+    fn split(&mut self) -> (PodContext<'_>, &mut Containers, &mut Outbox) {
         let context = PodContext {
             now: self.now,
             desired: &self.desired,
@@ -233,7 +238,7 @@ impl PodCore {
     }
 
     /// The same, with the keeper of the journal to be changed.
-    pub(crate) fn split_journal(&mut self) -> (PodContext<'_>, &Containers, &mut JournalKeeper) {
+    fn split_journal(&mut self) -> (PodContext<'_>, &Containers, &mut JournalKeeper) {
         let context = PodContext {
             now: self.now,
             desired: &self.desired,
@@ -254,7 +259,7 @@ impl PodCore {
     }
 
     /// Sorts an event to the part it belongs to.
-    pub(crate) fn take_in(&mut self, event: Event) {
+    fn take_in(&mut self, event: Event) {
         if self.lifecycle.is_recovering() {
             return self.take_in_early(event);
         }
@@ -300,39 +305,41 @@ impl PodCore {
         let Some(pending) = self.outbox.answered(id) else { return };
         let now = self.now;
         match pending {
-            Pending::Volumes => self.volumes.answered(now, id, result, &mut self.outbox),
-            Pending::SandboxSetUp => self.sandboxes.answered(now, id, result, &mut self.outbox),
-            Pending::SandboxTearDown(attempt) => {
+            PendingAnswer::Volumes => self.volumes.answered(now, id, result, &mut self.outbox),
+            PendingAnswer::SandboxSetUp => {
+                self.sandboxes.answered(now, id, result, &mut self.outbox)
+            }
+            PendingAnswer::SandboxTearDown(attempt) => {
                 if self.sandboxes.teardown_answered(now, attempt, id, result, &mut self.outbox) {
                     self.containers.forget_strays_of(attempt);
                 }
             }
-            Pending::Pull(place) => {
+            PendingAnswer::Pull(place) => {
                 self.containers.pull_answered(place, id, result, now, &mut self.outbox);
             }
-            Pending::Start(place) => self.start_answered(place, id, result),
-            Pending::Signal(place) | Pending::Kill(place) => {
+            PendingAnswer::Start(place) => self.start_answered(place, id, result),
+            PendingAnswer::Signal(place) | PendingAnswer::Kill(place) => {
                 let (context, containers, outbox) = self.split();
                 let end = containers.stop_answered(place, id, result, &context, outbox);
                 self.follow_end(end);
             }
-            Pending::Probe(place, kind) => {
+            PendingAnswer::Probe(place, kind) => {
                 let (context, containers, outbox) = self.split();
                 containers.probe_answered(place, kind, (id, result), &context, outbox);
             }
-            Pending::Hook(place, kind) => {
+            PendingAnswer::Hook(place, kind) => {
                 let (context, containers, outbox) = self.split();
                 containers.hook_answered(place, kind, (id, result), &context, outbox);
             }
-            Pending::SandboxUpdate => {
+            PendingAnswer::SandboxUpdate => {
                 self.resize.sandbox_update_answered(now, id, result, &mut self.outbox);
             }
-            Pending::ContainerUpdate(place) => {
+            PendingAnswer::ContainerUpdate(place) => {
                 if let Err(error) = self.containers.update_answered(place, id, result, now) {
                     self.resize.failed(error, &mut self.outbox);
                 }
             }
-            Pending::Clearance(key) => self.containers.stray_answered(now, &key, id, result),
+            PendingAnswer::Clearance(key) => self.containers.stray_answered(now, &key, id, result),
         }
     }
 
@@ -340,10 +347,10 @@ impl PodCore {
     fn settle(&mut self) {
         self.drive();
         self.shown_status.may_have_changed();
-        let journal = if self.lifecycle.is_recovering() || self.lifecycle.is_finished() {
+        let has_journal = !self.lifecycle.is_recovering() && !self.lifecycle.is_finished();
+        // one that is held up has its journal asked for again
+        let journal = if !has_journal || self.is_held_up() {
             None
-        } else if self.is_held_up() {
-            None // it is asked for again
         } else {
             let batch = self.outbox.batch_content();
             let (context, containers, keeper) = self.split_journal();

@@ -12,16 +12,16 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::reasons::pod as reason;
 use rekindle_types::{Exit, SandboxAttempt, TickDuration};
 
+use super::PodCore;
 use crate::action::LimitStep;
-use crate::containers::{ContainersProgress, EndConsequence, Round};
-use crate::core::PodCore;
+use crate::containers::{ContainersProgress, EndConsequence, RoundCause};
 use crate::event::{ActionError, Eviction, EvictionCause, Made, Outcome};
 use crate::journal::{EndCause, Ground, Halt};
 use crate::key::{ActionId, ContainerKey};
 use crate::lifecycle::{EndChange, LifecycleStageName};
 use crate::resize;
 use crate::restarts::RestartStageName;
-use crate::sandboxes::{Remains, SandboxState};
+use crate::sandboxes::{SandboxRemains, SandboxStage};
 use crate::texts;
 use crate::volumes::VolumesStage;
 
@@ -40,14 +40,14 @@ struct PodProgress {
     restart: Option<RestartStageName>,
     superseded: usize,
     volumes: VolumesStage,
-    sandbox: (SandboxAttempt, SandboxState),
-    limits: resize::Progress,
+    sandbox: (SandboxAttempt, SandboxStage),
+    limits: resize::LimitProgress,
     containers: ContainersProgress,
 }
 
 impl PodCore {
     /// Drives all parts until nothing moves.
-    pub(crate) fn drive(&mut self) {
+    pub(super) fn drive(&mut self) {
         let mut before = self.progress();
         for _ in 0..STEPS_MAX {
             match self.lifecycle.stage() {
@@ -136,18 +136,20 @@ impl PodCore {
         }
         let (now, is_ready) = (self.now, self.sandboxes.is_ready());
         let step = match self.resize.progress() {
-            resize::Progress::Raise(task) if task.is_due(now) && is_ready => {
+            resize::LimitProgress::Raise(task) if task.is_due(now) && is_ready => {
                 self.containers.raise_step(&self.context())
             }
-            resize::Progress::Lower(task) if task.is_due(now) && is_ready => LimitStep::Settle,
-            resize::Progress::Containers => {
+            resize::LimitProgress::Lower(task) if task.is_due(now) && is_ready => LimitStep::Settle,
+            resize::LimitProgress::Containers => {
                 let (context, containers, outbox) = self.split();
                 if containers.drive_limits(&context, outbox) {
                     self.resize.containers_are_done();
                 }
                 return;
             }
-            resize::Progress::Settled | resize::Progress::Raise(_) | resize::Progress::Lower(_) => {
+            resize::LimitProgress::Settled
+            | resize::LimitProgress::Raise(_)
+            | resize::LimitProgress::Lower(_) => {
                 return;
             }
         };
@@ -160,20 +162,21 @@ impl PodCore {
         if self.sandboxes.is_dead() && self.containers.nothing_lives() {
             self.give_up_sandbox();
             self.sandboxes.succeed_dead();
-            self.begin_round(Round::NewSandbox);
+            self.begin_round(RoundCause::NewSandbox);
         }
     }
 
     /// The current sandbox is not the current one any more. In a dead one the ends were not seen,
     /// and strays may still be due to be killed.
-    pub(crate) fn give_up_sandbox(&mut self) {
+    pub(super) fn give_up_sandbox(&mut self) {
         let may_live = self.sandboxes.is_dead() || self.containers.stray_may_run();
-        let remains = if may_live { Remains::MaybeProcesses } else { Remains::Nothing };
+        let remains =
+            if may_live { SandboxRemains::MaybeProcesses } else { SandboxRemains::Nothing };
         self.sandboxes.give_up(remains);
         self.containers.forget_strays_of(self.sandboxes.attempt());
     }
 
-    pub(crate) fn begin_round(&mut self, round: Round) {
+    pub(super) fn begin_round(&mut self, round: RoundCause) {
         let (context, containers, outbox) = self.split();
         containers.begin_round(round, &context, outbox);
     }
@@ -223,13 +226,13 @@ impl PodCore {
     }
 
     /// `metadata.deletionTimestamp` is set, or the grace was shortened.
-    pub(crate) fn delete_requested(&mut self, grace: TickDuration) {
+    pub(super) fn delete_requested(&mut self, grace: TickDuration) {
         self.end(EndCause::Deleted, Halt::with_grace(self.now, grace));
     }
 
     /// The pod's node stops, and the pod comes back with it. It may be told while the pod ends for
     /// another reason, which stays.
-    pub(crate) fn node_stops(&mut self, grace: TickDuration) {
+    pub(super) fn node_stops(&mut self, grace: TickDuration) {
         let (context, containers, keeper) = self.split_journal();
         keeper.leave_with_node(&context, containers);
         self.delete_requested(grace);
@@ -237,7 +240,7 @@ impl PodCore {
 
     /// The node cannot keep the pod, or does not take it up. One that ends already only ends
     /// sooner.
-    pub(crate) fn evict(&mut self, eviction: Eviction) {
+    pub(super) fn evict(&mut self, eviction: Eviction) {
         let grace = match eviction.cause {
             EvictionCause::NodePressure
             | EvictionCause::StorageLimit
@@ -266,7 +269,7 @@ impl PodCore {
 
     /// What the object itself says of the end: a deletion of which the driver will tell too, or a
     /// final phase that was written by another client; the kubelet ends such a pod.
-    pub(crate) fn obey_object(&mut self) {
+    pub(super) fn obey_object(&mut self) {
         if !self.lifecycle.is_active() {
             return;
         }
@@ -279,7 +282,7 @@ impl PodCore {
     }
 
     /// The API object changed. A pod with another UID is another pod, and not this core's.
-    pub(crate) fn spec_changed(&mut self, pod: Arc<Pod>) {
+    pub(super) fn spec_changed(&mut self, pod: Arc<Pod>) {
         if pod.metadata.uid != self.desired.pod().metadata.uid {
             return;
         }
@@ -291,7 +294,7 @@ impl PodCore {
     }
 
     /// For so long nothing could be asked to end.
-    pub(crate) fn put_halts_off(&mut self, by: TickDuration) {
+    pub(super) fn put_halts_off(&mut self, by: TickDuration) {
         let halts = self.restarts.halt_mut().into_iter().chain(self.sandboxes.dead_halt_mut());
         halts.for_each(|halt| halt.put_off(by));
         self.containers.put_stops_off(by, &self.outbox);
@@ -318,7 +321,7 @@ impl PodCore {
         self.containers.halt_starts_from(self.now);
     }
 
-    pub(crate) fn start_answered(
+    pub(super) fn start_answered(
         &mut self,
         place: usize,
         id: ActionId,
@@ -334,7 +337,7 @@ impl PodCore {
     }
 
     /// The runtime says that a start has come to its end.
-    pub(crate) fn container_exited(&mut self, key: &ContainerKey, made: Made, exit: Exit) {
+    pub(super) fn container_exited(&mut self, key: &ContainerKey, made: Made, exit: Exit) {
         if self.containers.stray_ended(key) {
             return;
         }
@@ -349,7 +352,7 @@ impl PodCore {
     }
 
     /// Does what the end of a container asks of the rest of the pod.
-    pub(crate) fn follow_end(&mut self, end: EndConsequence) {
+    pub(super) fn follow_end(&mut self, end: EndConsequence) {
         match end {
             EndConsequence::None => {}
             EndConsequence::RestartAll { trigger } => {
@@ -360,7 +363,7 @@ impl PodCore {
 
     /// The current sandbox went by itself: its containers get the pod's grace, then all of it is
     /// replaced.
-    pub(crate) fn sandbox_died(&mut self, attempt: SandboxAttempt) {
+    pub(super) fn sandbox_died(&mut self, attempt: SandboxAttempt) {
         let halt = Halt::with_signal(self.now, self.desired.grace());
         if self.sandboxes.died(attempt, halt) {
             self.containers.signal_again();
