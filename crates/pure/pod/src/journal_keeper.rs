@@ -12,8 +12,9 @@
 //! | an added container | with the next action |
 //! | the rest | with the next journal: the runtime tells it too, or it follows from it |
 //!
-//! Two journals are written if anything differs: the first one of an agent, and the one before a
-//! sandbox is set up, as the runtime tells the rest of the sandbox that stands only.
+//! Some journals are written if anything differs: the first one of an agent, and the one before a
+//! sandbox is set up or the last one is torn down. The runtime tells the rest only of a sandbox
+//! that stands.
 
 use std::sync::Arc;
 
@@ -138,17 +139,19 @@ impl JournalKeeper {
         containers: &Containers,
         batch: BatchContent,
     ) -> Option<Arc<Journal>> {
-        let is_due = match (self.author, batch) {
-            (JournalAuthor::EarlierAgent, _) | (_, BatchContent::SandboxSetUp) => {
-                self.author = JournalAuthor::ThisAgent;
-                self.journal(context, containers) != *self.persisted
-            }
-            (JournalAuthor::ThisAgent, BatchContent::Nothing | BatchContent::Actions) => {
-                match self.urgency(context, containers) {
-                    Some(WriteUrgency::AtOnce) => true,
-                    Some(WriteUrgency::WithNextAction) => batch == BatchContent::Actions,
-                    None => false,
-                }
+        let is_whole = match batch {
+            BatchContent::Nothing | BatchContent::Actions => false,
+            BatchContent::SandboxTearDown => context.lifecycle.is_ending(),
+            BatchContent::SandboxSetUp => true,
+        };
+        let author = std::mem::replace(&mut self.author, JournalAuthor::ThisAgent);
+        let is_due = if is_whole || author == JournalAuthor::EarlierAgent {
+            self.journal(context, containers) != *self.persisted
+        } else {
+            match self.urgency(context, containers) {
+                Some(WriteUrgency::AtOnce) => true,
+                Some(WriteUrgency::WithNextAction) => batch != BatchContent::Nothing,
+                None => false,
             }
         };
         is_due.then(|| self.write(context, containers))

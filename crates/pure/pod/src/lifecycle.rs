@@ -50,15 +50,6 @@ pub(crate) enum LifecycleStageName {
     Finished,
 }
 
-/// What a cause of the end did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndChange {
-    /// The pod was active and ends now.
-    Begun,
-    /// It was ending already, or has ended: it ends sooner at most.
-    NotNew,
-}
-
 impl PodLifecycle {
     /// A pod whose runtime was not seen yet. Its end may have begun under an earlier agent.
     pub(crate) fn new(start_time: Tick, ending: Option<EndingRecord>) -> Self {
@@ -147,23 +138,23 @@ impl PodLifecycle {
         }
     }
 
-    /// Begins the end, or shortens it: the first cause stays.
-    pub(crate) fn end(&mut self, cause: EndCause, halt: Halt) -> EndChange {
+    /// Begins the end, or shortens it: the first cause stays. True if it begins now.
+    pub(crate) fn end(&mut self, cause: EndCause, halt: Halt) -> bool {
         match &mut self.stage {
-            LifecycleStage::Recovering { .. } => EndChange::NotNew,
+            LifecycleStage::Recovering { .. } => false,
             LifecycleStage::Active => {
                 self.stage = LifecycleStage::Ending(EndingRecord { cause, halt });
-                EndChange::Begun
+                true
             }
             LifecycleStage::Ending(ending) => {
                 ending.halt = ending.halt.sooner(halt);
-                EndChange::NotNew
+                false
             }
             LifecycleStage::Finished { report, .. } => {
                 if cause == EndCause::Deleted {
                     *report = FinishReport::Due;
                 }
-                EndChange::NotNew
+                false
             }
         }
     }

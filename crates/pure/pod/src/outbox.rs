@@ -35,13 +35,14 @@ enum OutboxFlow {
     HeldUp,
 }
 
-/// What a batch asks for, as far as the journal in front of it is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a batch asks for, as far as the journal in front of it is concerned. The last one of these
+/// that is in it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BatchContent {
     Nothing,
-    /// Actions, but no sandbox to be set up.
+    /// Actions that concern no sandbox.
     Actions,
-    /// A sandbox to be set up, and perhaps more.
+    SandboxTearDown,
     SandboxSetUp,
 }
 
@@ -78,14 +79,24 @@ impl Outbox {
 
     /// What this batch asks for.
     pub(crate) fn batch_content(&self) -> BatchContent {
-        let sets_up = |(_, action): &(_, Action)| matches!(action, Action::SetUpSandbox { .. });
-        if self.batch.iter().any(sets_up) {
-            BatchContent::SandboxSetUp
-        } else if self.batch.is_empty() {
-            BatchContent::Nothing
-        } else {
-            BatchContent::Actions
-        }
+        let of_action = |action: &Action| match action {
+            Action::SetUpSandbox { .. } => BatchContent::SandboxSetUp,
+            Action::TearDownSandbox { .. } => BatchContent::SandboxTearDown,
+            Action::MountVolumes
+            | Action::RefreshVolumes
+            | Action::FindImage { .. }
+            | Action::PullImage { .. }
+            | Action::StartContainer { .. }
+            | Action::SignalContainer { .. }
+            | Action::KillContainer { .. }
+            | Action::RemoveContainer { .. }
+            | Action::UpdateSandbox { .. }
+            | Action::UpdateContainer { .. }
+            | Action::RunProbe { .. }
+            | Action::RunHook { .. } => BatchContent::Actions,
+        };
+        let contents = self.batch.iter().map(|(_, action)| of_action(action));
+        contents.max().unwrap_or(BatchContent::Nothing)
     }
 
     /// What an answer is for; `None` when it is late or was given before.

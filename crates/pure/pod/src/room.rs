@@ -124,7 +124,12 @@ impl Room {
     }
 
     /// A pod asks for something else. An earlier request of it is forgotten.
-    pub fn request(&mut self, pod: &PodUid, request: ResourceRequest, rank: Rank) -> Vec<ResourceNotice> {
+    pub fn request(
+        &mut self,
+        pod: &PodUid,
+        request: ResourceRequest,
+        rank: Rank,
+    ) -> Vec<ResourceNotice> {
         let ResourceRequest { ticket, held, wanted } = request;
         self.requests += 1;
         let number = self.requests;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
-use rekindle_pod::journal::{CrashBackoff, SidecarGate, Readiness};
+use rekindle_pod::journal::{CrashBackoff, Readiness, SidecarGate};
 use rekindle_pod::{ContainerKey, Journal};
 use rekindle_pod_driver::PodDriver;
 use rekindle_types::pods::AnySpec;

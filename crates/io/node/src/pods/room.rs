@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_pod::ResourceRequest;
-use rekindle_pod::room::{ResourceNotice, Rank, Room};
+use rekindle_pod::room::{Rank, ResourceNotice, Room};
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{PodUid, Quantity};
 use tokio::sync::mpsc::UnboundedSender;

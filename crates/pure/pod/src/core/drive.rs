@@ -18,7 +18,7 @@ use crate::containers::{ContainersProgress, EndConsequence, RoundCause};
 use crate::event::{ActionError, Eviction, EvictionCause, Made, Outcome};
 use crate::journal::{EndCause, Ground, Halt};
 use crate::key::{ActionId, ContainerKey};
-use crate::lifecycle::{EndChange, LifecycleStageName};
+use crate::lifecycle::LifecycleStageName;
 use crate::resize;
 use crate::restarts::RestartStageName;
 use crate::sandboxes::{SandboxRemains, SandboxStage};
@@ -219,9 +219,8 @@ impl PodCore {
             let is_complete = self.containers.work_is_done() && self.containers.are_initialized();
             self.restarts.end_with_pod(self.now, &cause, is_complete, &mut self.outbox);
         }
-        match self.lifecycle.end(cause, halt) {
-            EndChange::Begun => self.containers.give_up(),
-            EndChange::NotNew => {}
+        if self.lifecycle.end(cause, halt) {
+            self.containers.give_up();
         }
     }
 
