@@ -151,39 +151,39 @@ impl RetryDelays {
 /// Something to be done by the driver until it succeeds: due → in flight → (done, dropped by the
 /// owner) or held → due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Task {
-    progress: Progress,
+pub(crate) struct RetriedTask {
+    progress: TaskProgress,
     failures: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum TaskProgress {
     Due,
     InFlight(ActionId),
     Held(Tick),
 }
 
-impl Task {
+impl RetriedTask {
     pub(crate) const fn due() -> Self {
-        Self { progress: Progress::Due, failures: 0 }
+        Self { progress: TaskProgress::Due, failures: 0 }
     }
 
     /// To be begun now.
     pub(crate) fn is_due(&self, now: Tick) -> bool {
         match self.progress {
-            Progress::Due => true,
-            Progress::InFlight(_) => false,
-            Progress::Held(until) => until <= now,
+            TaskProgress::Due => true,
+            TaskProgress::InFlight(_) => false,
+            TaskProgress::Held(until) => until <= now,
         }
     }
 
     pub(crate) fn begin(&mut self, id: ActionId) {
-        self.progress = Progress::InFlight(id);
+        self.progress = TaskProgress::InFlight(id);
     }
 
     /// Whether this is the action that carries it out.
     pub(crate) fn is(&self, id: ActionId) -> bool {
-        self.progress == Progress::InFlight(id)
+        self.progress == TaskProgress::InFlight(id)
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
@@ -193,13 +193,13 @@ impl Task {
     /// The action that carries it out now.
     pub(crate) fn action(&self) -> Option<ActionId> {
         match self.progress {
-            Progress::InFlight(id) => Some(id),
-            Progress::Due | Progress::Held(_) => None,
+            TaskProgress::InFlight(id) => Some(id),
+            TaskProgress::Due | TaskProgress::Held(_) => None,
         }
     }
 
     pub(crate) fn failed(&mut self, now: Tick, delays: RetryDelays) {
-        self.progress = Progress::Held(now + delays.after(self.failures));
+        self.progress = TaskProgress::Held(now + delays.after(self.failures));
         self.failures = self.failures.saturating_add(1);
     }
 
@@ -210,8 +210,8 @@ impl Task {
     /// When it is due again.
     pub(crate) fn deadline(&self) -> Option<Tick> {
         match self.progress {
-            Progress::Due | Progress::InFlight(_) => None,
-            Progress::Held(until) => Some(until),
+            TaskProgress::Due | TaskProgress::InFlight(_) => None,
+            TaskProgress::Held(until) => Some(until),
         }
     }
 }

@@ -23,14 +23,14 @@ pub(crate) struct Blueprint {
     /// `activeDeadlineSeconds`.
     pub(crate) active_deadline: Option<TickDuration>,
     /// Whether it lives in the node's own network.
-    pub(crate) network: Network,
+    pub(crate) network: NetworkOwner,
 }
 
 /// One container of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Definition {
     pub(crate) name: ContainerName,
-    pub(crate) role: Role,
+    pub(crate) role: RoleInPod,
     /// What follows its end.
     pub(crate) policy: RestartPolicy,
     pub(crate) image: String,
@@ -40,8 +40,8 @@ pub(crate) struct Definition {
     /// Asked before the policy is.
     pub(crate) rules: Vec<RestartRule>,
     pub(crate) probes: Probes,
-    pub(crate) post_start: Hook,
-    pub(crate) pre_stop: Hook,
+    pub(crate) post_start: HookPresence,
+    pub(crate) pre_stop: HookPresence,
     /// `resizePolicy` of cpu.
     pub(crate) on_cpu_resize: OnResize,
     /// `resizePolicy` of memory.
@@ -66,14 +66,14 @@ pub(crate) struct VolumeImage {
 
 /// Whether a container has a hook of a kind. What it does is for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hook {
+pub(crate) enum HookPresence {
     Given,
     Absent,
 }
 
 /// What a container is for in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum RoleInPod {
     /// Runs to completion before the next one starts.
     Init,
     /// An init container with restartPolicy Always: done when started, and it keeps running
@@ -95,7 +95,7 @@ pub(crate) enum RestartPolicy {
 
 /// Whose network the pod lives in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Network {
+pub(crate) enum NetworkOwner {
     Own,
     Host,
 }
@@ -123,8 +123,8 @@ impl Blueprint {
                 .map_or(DEFAULT_GRACE, TickDuration::of_field),
             active_deadline: spec.active_deadline_seconds.map(TickDuration::of_field),
             network: match spec.host_network {
-                Some(true) => Network::Host,
-                Some(false) | None => Network::Own,
+                Some(true) => NetworkOwner::Host,
+                Some(false) | None => NetworkOwner::Own,
             },
         }
     }
@@ -134,12 +134,12 @@ impl Definition {
     fn init(container: &Container, pod_policy: RestartPolicy) -> Self {
         let own = container.restart_policy.as_deref().map(|text| RestartPolicy::parse(Some(text)));
         let (role, policy) = match (own, pod_policy) {
-            (Some(RestartPolicy::Always), _) => (Role::Sidecar, RestartPolicy::Always),
+            (Some(RestartPolicy::Always), _) => (RoleInPod::Sidecar, RestartPolicy::Always),
             // An init container that succeeded is never run again in the same sandbox.
-            (None, RestartPolicy::Always) => (Role::Init, RestartPolicy::OnFailure),
+            (None, RestartPolicy::Always) => (RoleInPod::Init, RestartPolicy::OnFailure),
             (Some(policy @ (RestartPolicy::OnFailure | RestartPolicy::Never)), _)
             | (None, policy @ (RestartPolicy::OnFailure | RestartPolicy::Never)) => {
-                (Role::Init, policy)
+                (RoleInPod::Init, policy)
             }
         };
         Self::of(container, role, policy)
@@ -150,7 +150,7 @@ impl Definition {
             Some(text) => RestartPolicy::parse(Some(text)),
             None => pod_policy,
         };
-        Self::of(container, Role::Regular, policy)
+        Self::of(container, RoleInPod::Regular, policy)
     }
 
     fn ephemeral(ephemeral: &EphemeralContainer) -> Self {
@@ -158,11 +158,11 @@ impl Definition {
         let target = ephemeral.target_container_name.clone().filter(|name| !name.is_empty());
         Self {
             target: target.map(ContainerName),
-            ..Self::of(&container, Role::Ephemeral, RestartPolicy::Never)
+            ..Self::of(&container, RoleInPod::Ephemeral, RestartPolicy::Never)
         }
     }
 
-    fn of(container: &Container, role: Role, policy: RestartPolicy) -> Self {
+    fn of(container: &Container, role: RoleInPod, policy: RestartPolicy) -> Self {
         let image = container.image.clone().unwrap_or_default();
         let pull_policy = pull_policy(container.image_pull_policy.as_deref(), &image);
         let lifecycle = container.lifecycle.as_ref();
@@ -175,8 +175,8 @@ impl Definition {
             volume_images: Vec::new(),
             rules: restart_rules::rules_of(container),
             probes: Probes::of(container),
-            post_start: Hook::of(lifecycle.and_then(|l| l.post_start.as_ref())),
-            pre_stop: Hook::of(lifecycle.and_then(|l| l.pre_stop.as_ref())),
+            post_start: HookPresence::of(lifecycle.and_then(|l| l.post_start.as_ref())),
+            pre_stop: HookPresence::of(lifecycle.and_then(|l| l.pre_stop.as_ref())),
             on_cpu_resize: OnResize::of(container, "cpu"),
             on_memory_resize: OnResize::of(container, "memory"),
             target: None,
@@ -218,7 +218,7 @@ impl OnResize {
     }
 }
 
-impl Hook {
+impl HookPresence {
     fn of(handler: Option<&LifecycleHandler>) -> Self {
         match handler {
             Some(_) => Self::Given,
@@ -312,11 +312,11 @@ mod tests {
         let seen: Vec<_> =
             blueprint.containers.iter().map(|c| (c.name.0.as_str(), c.role, c.policy)).collect();
         let expected = [
-            ("init", Role::Init, RestartPolicy::OnFailure),
-            ("sidecar", Role::Sidecar, RestartPolicy::Always),
-            ("once", Role::Init, RestartPolicy::Never),
-            ("main", Role::Regular, RestartPolicy::Always),
-            ("job", Role::Regular, RestartPolicy::OnFailure),
+            ("init", RoleInPod::Init, RestartPolicy::OnFailure),
+            ("sidecar", RoleInPod::Sidecar, RestartPolicy::Always),
+            ("once", RoleInPod::Init, RestartPolicy::Never),
+            ("main", RoleInPod::Regular, RestartPolicy::Always),
+            ("job", RoleInPod::Regular, RestartPolicy::OnFailure),
         ];
         assert_eq!(seen, expected);
         assert_eq!(blueprint.grace.as_secs(), 30);

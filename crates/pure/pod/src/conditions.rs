@@ -9,12 +9,12 @@
 use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate, PodStatus};
 use rekindle_types::v1alpha1::Rung;
 
-use crate::blueprint::Role;
-use crate::container::Container;
-use crate::core::PodCore;
-use crate::journal::{Ground, RestartStage};
+use crate::blueprint::RoleInPod;
+use crate::containers::PodContainer;
+use crate::journal::{Ground, RestartRecord, RestartStage};
 use crate::phase;
 use crate::resize;
+use crate::status_view::StatusView;
 use crate::texts;
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
@@ -45,14 +45,14 @@ pub(crate) fn is_of_node(condition: &PodCondition) -> bool {
 }
 
 /// What a condition says, before it is compared with what it said before.
-struct Verdict {
+struct ConditionDraft {
     type_: &'static str,
     status: &'static str,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-impl Verdict {
+impl ConditionDraft {
     const fn yes(type_: &'static str) -> Self {
         Self { type_, status: "True", reason: None, message: None }
     }
@@ -67,10 +67,11 @@ impl Verdict {
     }
 }
 
-impl PodCore {
+impl StatusView<'_> {
     /// All conditions for a pod in `phase`; `before` is the status as it was.
     pub(crate) fn conditions(&self, phase: &str, before: &PodStatus) -> Vec<PodCondition> {
-        let of_api = self.pod.status.as_ref().and_then(|status| status.conditions.as_deref());
+        let of_api =
+            self.context.desired.api_status().and_then(|status| status.conditions.as_deref());
         let of_others = of_api.unwrap_or_default().iter();
         let mut conditions: Vec<PodCondition> =
             of_others.filter(|c| !owns_condition(&c.type_)).cloned().collect();
@@ -97,132 +98,140 @@ impl PodCore {
         // API
         let scheduled =
             find(before, SCHEDULED).or_else(|| of_api?.iter().find(|c| c.type_ == SCHEDULED));
-        conditions.push(self.dated(Verdict::yes(SCHEDULED), scheduled));
-        conditions.extend(self.resize_conditions(before));
+        conditions.push(self.dated(ConditionDraft::yes(SCHEDULED), scheduled));
+        if self.context.lifecycle.is_active() {
+            conditions.extend(resize::conditions(self.context.resize, before, self.context.now));
+        }
         conditions.shrink_to_fit(); // they are kept as long as nothing changes
         conditions
     }
 
     /// What the node itself does to a pod that fails by no fault of its own. It is told with the
     /// phase.
-    fn disruption(&self, phase: &str) -> Option<Verdict> {
+    fn disruption(&self, phase: &str) -> Option<ConditionDraft> {
         if phase != phase::FAILED {
             return None;
         }
-        match self.failure_ground()? {
+        match self.context.lifecycle.failure_ground()? {
             Ground::Node => {}
             Ground::Pod | Ground::NotAdmitted => return None,
         }
         let (_, message) = self.reason(phase, None);
         let reason = Some(BY_NODE);
-        Some(Verdict { reason, message, ..Verdict::yes(DISRUPTION) })
+        Some(ConditionDraft { reason, message, ..ConditionDraft::yes(DISRUPTION) })
     }
 
     /// For the generation that is seen now; since when it is so is kept from `before`, which is the
     /// same condition as it was.
-    fn dated(&self, verdict: Verdict, before: Option<&PodCondition>) -> PodCondition {
+    fn dated(&self, verdict: ConditionDraft, before: Option<&PodCondition>) -> PodCondition {
         let same = before.filter(|c| c.status == verdict.status);
         PodCondition {
             last_probe_time: None,
             last_transition_time: match same {
                 Some(condition) => condition.last_transition_time.clone(),
-                None => Some(self.now.to_time()),
+                None => Some(self.context.now.to_time()),
             },
             message: verdict.message,
-            observed_generation: self.pod.metadata.generation,
+            observed_generation: self.context.desired.pod().metadata.generation,
             reason: verdict.reason.map(str::to_owned),
             status: verdict.status.to_owned(),
             type_: verdict.type_.to_owned(),
         }
     }
 
-    fn ready_to_start(&self) -> Verdict {
-        if self.sandbox.is_ready() {
-            Verdict::yes(READY_TO_START)
+    fn ready_to_start(&self) -> ConditionDraft {
+        if self.context.sandboxes.is_ready() {
+            ConditionDraft::yes(READY_TO_START)
         } else {
-            Verdict::no(READY_TO_START, None)
+            ConditionDraft::no(READY_TO_START, None)
         }
     }
 
     /// As `GeneratePodInitializedCondition` of the kubelet: a regular container that shows a start
     /// says more than a sidecar that is between two starts.
-    fn initialized(&self, phase: &str) -> Verdict {
+    fn initialized(&self, phase: &str) -> ConditionDraft {
         if phase == phase::SUCCEEDED {
-            return Verdict { reason: Some("PodCompleted"), ..Verdict::yes(INITIALIZED) };
+            return ConditionDraft {
+                reason: Some("PodCompleted"),
+                ..ConditionDraft::yes(INITIALIZED)
+            };
         }
-        let mut regular = self.containers.iter().filter(|c| c.definition.role == Role::Regular);
-        if regular.any(Container::shows_start) {
-            return Verdict::yes(INITIALIZED);
+        let mut regular = self.containers.iter().filter(|c| c.role() == RoleInPod::Regular);
+        if regular.any(PodContainer::shows_start) {
+            return ConditionDraft::yes(INITIALIZED);
         }
         match names(self.containers.iter().filter(|c| !c.shows_initialized())) {
-            Some(list) => Verdict {
+            Some(list) => ConditionDraft {
                 message: Some(format!("containers with incomplete status: {list}")),
-                ..Verdict::no(INITIALIZED, Some("ContainersNotInitialized"))
+                ..ConditionDraft::no(INITIALIZED, Some("ContainersNotInitialized"))
             },
-            None => Verdict::yes(INITIALIZED),
+            None => ConditionDraft::yes(INITIALIZED),
         }
     }
 
-    fn containers_ready(&self, phase: &str) -> Verdict {
+    fn containers_ready(&self, phase: &str) -> ConditionDraft {
         match phase {
-            phase::SUCCEEDED => return Verdict::no(CONTAINERS_READY, Some("PodCompleted")),
-            phase::FAILED => return Verdict::no(CONTAINERS_READY, Some("PodFailed")),
+            phase::SUCCEEDED => return ConditionDraft::no(CONTAINERS_READY, Some("PodCompleted")),
+            phase::FAILED => return ConditionDraft::no(CONTAINERS_READY, Some("PodFailed")),
             _ => {}
         }
-        let counts = |role: Role| match role {
-            Role::Init | Role::Ephemeral => false,
-            Role::Sidecar | Role::Regular => true,
+        let counts = |role: RoleInPod| match role {
+            RoleInPod::Init | RoleInPod::Ephemeral => false,
+            RoleInPod::Sidecar | RoleInPod::Regular => true,
         };
-        let unready = self.containers.iter().filter(|c| counts(c.definition.role) && !c.is_ready());
+        let unready = self.containers.iter().filter(|c| counts(c.role()) && !c.is_ready());
         match names(unready) {
-            Some(list) => Verdict {
+            Some(list) => ConditionDraft {
                 message: Some(format!("containers with unready status: {list}")),
-                ..Verdict::no(CONTAINERS_READY, Some("ContainersNotReady"))
+                ..ConditionDraft::no(CONTAINERS_READY, Some("ContainersNotReady"))
             },
-            None => Verdict::yes(CONTAINERS_READY),
+            None => ConditionDraft::yes(CONTAINERS_READY),
         }
     }
 
-    fn ready(&self, containers_ready: &Verdict, conditions: &[PodCondition]) -> Verdict {
+    fn ready(
+        &self,
+        containers_ready: &ConditionDraft,
+        conditions: &[PodCondition],
+    ) -> ConditionDraft {
         if containers_ready.status != "True" {
             return containers_ready.renamed(READY);
         }
-        let gates = self.pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_deref());
+        let gates = self
+            .context
+            .desired
+            .pod()
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.readiness_gates.as_deref());
         let complaints: Vec<String> = gates
             .unwrap_or_default()
             .iter()
             .filter_map(|gate| gate_complaint(gate, conditions))
             .collect();
         if complaints.is_empty() {
-            return Verdict::yes(READY);
+            return ConditionDraft::yes(READY);
         }
-        Verdict {
+        ConditionDraft {
             message: Some(complaints.join(", ")),
-            ..Verdict::no(READY, Some("ReadinessGatesNotReady"))
+            ..ConditionDraft::no(READY, Some("ReadinessGatesNotReady"))
         }
     }
 
     /// True while a restart of all containers ends them, False from then on; absent in a pod that
     /// never had one and whose rules know none.
-    fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<Verdict> {
-        let stopping = self.restart.as_ref().is_some_and(|restart| {
-            restart.cause.rung() == Rung::Containers
-                && match restart.stage {
-                    RestartStage::Stopping { .. } => true,
-                    RestartStage::Starting | RestartStage::Cycling { .. } => false,
-                }
-        });
-        if stopping {
-            return Some(Verdict {
+    fn all_restarting(&self, phase: &str, before: &PodStatus) -> Option<ConditionDraft> {
+        let restart = self.context.restarts.current();
+        if let Some(RestartRecord { cause, stage: RestartStage::Stopping { .. }, .. }) = restart
+            && cause.rung() == Rung::Containers
+        {
+            return Some(ConditionDraft {
                 reason: Some("RestartAllContainersStarted"),
-                message: self
-                    .restart
-                    .as_ref()
-                    .map(|restart| texts::why_all_restart(&restart.cause)),
-                ..Verdict::yes(ALL_RESTARTING)
+                message: Some(texts::why_all_restart(cause)),
+                ..ConditionDraft::yes(ALL_RESTARTING)
             });
         }
-        let possible = self.containers.iter().any(|c| c.definition.may_restart_all());
+        let possible = self.containers.iter().any(|c| c.definition().may_restart_all());
         if !possible {
             find(before, ALL_RESTARTING)?;
         }
@@ -231,7 +240,7 @@ impl PodCore {
             phase::FAILED => Some("PodFailed"),
             _ => None,
         };
-        Some(Verdict::no(ALL_RESTARTING, reason))
+        Some(ConditionDraft::no(ALL_RESTARTING, reason))
     }
 }
 
@@ -240,8 +249,8 @@ fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {
 }
 
 /// Names as Go prints a list: `[a b]`; `None` when there are none.
-fn names<'a>(containers: impl Iterator<Item = &'a Container>) -> Option<String> {
-    let names: Vec<&str> = containers.map(|c| c.definition.name.0.as_str()).collect();
+fn names<'a>(containers: impl Iterator<Item = &'a PodContainer>) -> Option<String> {
+    let names: Vec<&str> = containers.map(|c| c.name().0.as_str()).collect();
     if names.is_empty() { None } else { Some(format!("[{}]", names.join(" "))) }
 }
 

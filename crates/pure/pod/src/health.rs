@@ -9,14 +9,14 @@
 use rekindle_types::{ContainerAttempt, Tick};
 
 use crate::action::ProbeKind;
-use crate::blueprint::{Definition, Hook};
+use crate::blueprint::{Definition, HookPresence};
 use crate::journal::{HealthRecord, Launched, Readiness};
 use crate::key::ActionId;
 use crate::probe::{ProbeRules, Prober};
 
 /// How a running container does.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Health {
+pub(crate) struct ContainerHealth {
     pub(crate) launch: Launch,
     /// What the readiness probe said last; without one, whether it is started.
     pub(crate) readiness: Readiness,
@@ -54,13 +54,13 @@ pub(crate) enum Probing {
     None,
 }
 
-impl Health {
+impl ContainerHealth {
     /// Of a container whose process was just started.
     pub(crate) fn fresh(definition: &Definition, started_at: Tick, now: Tick) -> Self {
         let launch = match (definition.post_start, &definition.probes.startup) {
-            (Hook::Given, _) => Launch::PostStart(HookRun::Due),
-            (Hook::Absent, Some(_)) => Launch::Startup,
-            (Hook::Absent, None) => Launch::Complete,
+            (HookPresence::Given, _) => Launch::PostStart(HookRun::Due),
+            (HookPresence::Absent, Some(_)) => Launch::Startup,
+            (HookPresence::Absent, None) => Launch::Complete,
         };
         let mut health = Self {
             launch,
@@ -116,8 +116,10 @@ impl Health {
     ) -> Option<HealthRecord> {
         let probes = &definition.probes;
         match (definition.post_start, &probes.startup, &probes.readiness) {
-            (Hook::Absent, None, None) => None,
-            (Hook::Given | Hook::Absent, _, _) => Some(self.record_of_start(number, definition)),
+            (HookPresence::Absent, None, None) => None,
+            (HookPresence::Given | HookPresence::Absent, _, _) => {
+                Some(self.record_of_start(number, definition))
+            }
         }
     }
 
@@ -129,8 +131,8 @@ impl Health {
     ) -> HealthRecord {
         let launched = match (self.launch, definition.post_start) {
             (Launch::Complete, _) => Launched::Started,
-            (Launch::Startup, Hook::Given) => Launched::HookDone,
-            (Launch::Startup, Hook::Absent) | (Launch::PostStart(_), _) => Launched::Fresh,
+            (Launch::Startup, HookPresence::Given) => Launched::HookDone,
+            (Launch::Startup, HookPresence::Absent) | (Launch::PostStart(_), _) => Launched::Fresh,
         };
         HealthRecord { number, launched, readiness: self.readiness }
     }

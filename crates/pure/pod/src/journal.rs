@@ -13,9 +13,9 @@ use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
+pub use crate::allocation::Allocation;
 pub use crate::backoff::CrashBackoff;
 use crate::event::RestartRequest;
-pub use crate::resize::Allocation;
 
 /// How many finished restart requests are remembered, so that a repeated request is told how it
 /// went and not carried out again.
@@ -151,7 +151,7 @@ pub struct ContainerRecord {
     /// The number of the start in progress, or of the next one.
     pub number: ContainerAttempt,
     /// Where it stands in this round.
-    pub standing: Standing,
+    pub standing: ContainerStanding,
     /// How it ended the last time.
     pub last: Option<EndedContainer>,
     /// And the time before.
@@ -159,7 +159,7 @@ pub struct ContainerRecord {
     /// Its restart delays.
     pub crash: CrashBackoff,
     /// Whether it keeps those after it waiting in this round.
-    pub gate: Gate,
+    pub gate: SidecarGate,
     /// How it does, when it runs.
     pub health: Option<HealthRecord>,
     /// The resources that its newest start has, when they are not those that were granted.
@@ -205,7 +205,7 @@ pub enum Failing {
 /// for the first time in a round, hook and startup probe included, and stays open when it crashes
 /// later [KEP-753].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Gate {
+pub enum SidecarGate {
     /// It does.
     #[default]
     Closed,
@@ -251,7 +251,7 @@ pub enum Readiness {
 /// Where a container stands in this round. A round begins with each sandbox, and with each restart
 /// of all containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum ContainerStanding {
     /// It has not been started in this round.
     #[default]
     Due,
@@ -416,7 +416,7 @@ pub struct SupersededRestart {
     /// It.
     pub request: RestartRequest,
     /// What is left of what it asked for.
-    pub wanted: Wanted,
+    pub wanted: SupersededGoal,
     /// What has taken its place, for people.
     pub by: String,
     /// When it was taken up.
@@ -426,7 +426,7 @@ pub struct SupersededRestart {
 /// What is left of what a request asked for when another restart took its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Wanted {
+pub enum SupersededGoal {
     /// Rungs Containers and Pod, when everything had ended: all containers run.
     AllRunning,
     /// Rung Container: a later start of each of these runs.

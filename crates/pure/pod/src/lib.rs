@@ -19,63 +19,59 @@
 //!
 //! | subject | module |
 //! |---|---|
-//! | the spec as the core reads it | `blueprint` |
-//! | one container: states, attempts, exits | `container`, `containers` |
-//! | order of init containers, sidecars, regular ones | `sequence` |
-//! | images and their backoff | `images` |
+//! | the parts, and which event belongs to which | `core` |
+//! | the order in which they are driven | `core::drive` |
+//! | an agent that starts again | `core::take_up`, [`journal`] |
+//! | what is wanted: the object, and the spec as the core reads it | `desired_pod`, `blueprint` |
+//! | first sight to end | `lifecycle`, `halt`, `loss` |
+//! | the containers: starts, images, probes, hooks, ends | `containers`, with a map of its own |
+//! | volumes, sandboxes | `volumes`, `sandboxes` |
+//! | restarts on request and by rule | `restarts`, `core::restart`, `rekindle_types::restart_rules` |
+//! | resources that change in place | `resize` |
+//! | when the journal is written | `journal_keeper` |
+//! | what the API shows, and how it is written | `status`, `shown_status`, `last_status`, `phase`, `conditions`, `texts`, `status_write` |
 //! | delays | `backoff`, `timers` |
 //! | which updates matter | `update` |
 //! | what events and actions are matched by | [`key`] |
-//! | volumes, sandbox | `volumes`, `sandbox` |
-//! | graceful end of containers and of the pod | `halt`, `ending`, `loss` |
-//! | probes, and the way to `started` | `health`, `probe`, `probing` |
-//! | postStart and preStop | `hooks` |
-//! | ephemeral containers | `ephemeral` |
-//! | restarts on request | `restart`, `restart_images` |
-//! | resources that change in place | `resize` |
 //! | what a node has given to its pods | [`room`] |
-//! | restart policies and rules | `rekindle_types::restart_rules`, `restart_all` |
-//! | an agent that starts again | `recovery`, `taken_up`, [`journal`] |
-//! | what the API shows, and how it is written | `status`, `last_status`, `phase`, `conditions`, `texts`, `status_write` |
+//!
+//! Imports go one way: `core` → the parts → what all of them speak
+//! of (`event`, `action`, `journal`, `key`, `blueprint`, `texts` …). No part imports the core. The
+//! containers read the other parts through `context`; no other part imports `containers`.
 #![forbid(unsafe_code)]
 
 pub mod action;
+mod allocation;
 mod backoff;
 mod blueprint;
+mod complaint;
 mod conditions;
 pub mod config;
-mod container;
 mod containers;
+mod context;
 mod core;
-mod ending;
-mod ephemeral;
+mod desired_pod;
 pub mod event;
-mod failed_pulls;
 mod halt;
 mod health;
-mod hooks;
-mod images;
 pub mod journal;
+mod journal_keeper;
 pub mod key;
 mod last_status;
+mod lifecycle;
 mod loss;
-mod node_stop;
 mod outbox;
 mod phase;
 mod probe;
-mod probing;
-mod recovery;
 mod resize;
-mod restart;
-mod restart_all;
-mod restart_images;
+mod restarts;
 pub mod room;
-mod sandbox;
-mod sequence;
+mod sandboxes;
+mod shown_status;
 mod status;
+mod status_view;
 mod status_write;
-mod superseded;
-mod taken_up;
+mod stop_reason;
 mod texts;
 mod timers;
 mod update;
@@ -87,6 +83,7 @@ pub use action::{
 };
 pub use conditions::owns_condition;
 pub use config::Config;
+pub use containers::NeededImage;
 pub use core::PodCore;
 pub use event::{
     ActionError, ActionErrorKind, ContainerSeen, ContainerSeenState, Event, Eviction,
@@ -96,7 +93,6 @@ pub use event::{
 pub use journal::Journal;
 pub use key::{ActionId, ContainerKey};
 pub use loss::Loss;
-pub use restart_images::NeededImage;
 pub use status_write::{StatusPatch, StatusWrite};
 pub use texts::{failed_mount, go_duration, oom_killing};
 pub use update::concerns_core;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rekindle_types::SandboxAttempt;
 
-use crate::action::{Action, CoreOutput, CoreReport, HookKind, ProbeKind};
+use crate::action::{Action, CoreOutput, CoreReport, HookKind, PodEvent, ProbeKind};
 use crate::key::{ActionId, ContainerKey};
 
 /// What an answer is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pending {
+pub(crate) enum PendingAnswer {
     Volumes,
     SandboxSetUp,
     SandboxTearDown(SandboxAttempt),
@@ -28,28 +28,39 @@ pub(crate) enum Pending {
 
 /// Whether what is asked for is begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Way {
+enum OutboxFlow {
     #[default]
     Open,
     /// The journal finds no room, so all that was not polled yet waits.
     HeldUp,
 }
 
+/// What a batch asks for, as far as the journal in front of it is concerned. The last one of these
+/// that is in it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum BatchContent {
+    Nothing,
+    /// Actions that concern no sandbox.
+    Actions,
+    SandboxTearDown,
+    SandboxSetUp,
+}
+
 /// What is on its way to the driver. The actions of one event form a batch, so that the journal can
 /// go in front of them.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    way: Way,
+    way: OutboxFlow,
     next_id: u64,
     queue: VecDeque<CoreOutput>,
     batch: Vec<(ActionId, Action)>,
     notes: Vec<CoreReport>,
-    pending: BTreeMap<ActionId, Pending>,
+    pending: BTreeMap<ActionId, PendingAnswer>,
 }
 
 impl Outbox {
     /// Asks for something that is answered.
-    pub(crate) fn act(&mut self, action: Action, pending: Pending) -> ActionId {
+    pub(crate) fn act(&mut self, action: Action, pending: PendingAnswer) -> ActionId {
         let id = self.take_id();
         self.batch.push((id, action));
         self.pending.insert(id, pending);
@@ -61,13 +72,35 @@ impl Outbox {
         self.notes.push(report);
     }
 
-    /// Whether this batch asks for something.
-    pub(crate) fn has_actions(&self) -> bool {
-        !self.batch.is_empty()
+    /// Has an Event recorded on the pod.
+    pub(crate) fn emit(&mut self, event: PodEvent) {
+        self.note(CoreReport::EmitEvent(event));
+    }
+
+    /// What this batch asks for.
+    pub(crate) fn batch_content(&self) -> BatchContent {
+        let of_action = |action: &Action| match action {
+            Action::SetUpSandbox { .. } => BatchContent::SandboxSetUp,
+            Action::TearDownSandbox { .. } => BatchContent::SandboxTearDown,
+            Action::MountVolumes
+            | Action::RefreshVolumes
+            | Action::FindImage { .. }
+            | Action::PullImage { .. }
+            | Action::StartContainer { .. }
+            | Action::SignalContainer { .. }
+            | Action::KillContainer { .. }
+            | Action::RemoveContainer { .. }
+            | Action::UpdateSandbox { .. }
+            | Action::UpdateContainer { .. }
+            | Action::RunProbe { .. }
+            | Action::RunHook { .. } => BatchContent::Actions,
+        };
+        let contents = self.batch.iter().map(|(_, action)| of_action(action));
+        contents.max().unwrap_or(BatchContent::Nothing)
     }
 
     /// What an answer is for; `None` when it is late or was given before.
-    pub(crate) fn answered(&mut self, id: ActionId) -> Option<Pending> {
+    pub(crate) fn answered(&mut self, id: ActionId) -> Option<PendingAnswer> {
         self.pending.remove(&id)
     }
 
@@ -99,16 +132,16 @@ impl Outbox {
 
     /// Journals that are on their way are older than the one that is written then.
     pub(crate) fn hold_up(&mut self) {
-        self.way = Way::HeldUp;
+        self.way = OutboxFlow::HeldUp;
         self.queue.retain(|output| !matches!(output, CoreOutput::Report(CoreReport::Persist(_))));
     }
 
     pub(crate) fn go_on(&mut self) {
-        self.way = Way::Open;
+        self.way = OutboxFlow::Open;
     }
 
     pub(crate) fn is_held_up(&self) -> bool {
-        self.way == Way::HeldUp
+        self.way == OutboxFlow::HeldUp
     }
 
     /// Whether an action was not polled yet.

@@ -9,10 +9,10 @@
 //! container can run any more (`mergePodStatus` in `pkg/kubelet/status/status_manager.go`), and a
 //! pod that is over always has one (`TerminatePod`, there).
 
-use crate::blueprint::Role;
-use crate::container::{Container, State};
-use crate::core::PodCore;
-use crate::journal::Standing;
+use crate::blueprint::RoleInPod;
+use crate::containers::{Containers, PodContainer};
+use crate::journal::ContainerStanding;
+use crate::status_view::StatusView;
 
 pub(crate) const PENDING: &str = "Pending";
 pub(crate) const RUNNING: &str = "Running";
@@ -26,7 +26,7 @@ pub(crate) fn is_final(phase: &str) -> bool {
 
 /// What the phase has to know of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum View {
+enum PhaseInput {
     /// It has never run.
     NeverRan,
     /// It runs.
@@ -34,32 +34,34 @@ enum View {
     /// It is started again.
     BetweenStarts,
     /// It is not.
-    Ended(Result),
+    Ended(EndResult),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Result {
+enum EndResult {
     Success,
     Failure,
 }
 
-impl View {
-    fn of(container: &Container) -> Self {
-        match (&container.state, &container.last, container.standing) {
-            (State::Running { .. }, _, _) => Self::Running,
-            (_, None, _) => Self::NeverRan,
-            (_, Some(last), Standing::Done) if last.exit.status.is_success() => {
-                Self::Ended(Result::Success)
+impl PhaseInput {
+    fn of(container: &PodContainer) -> Self {
+        if container.has_process() {
+            return Self::Running;
+        }
+        match (container.last(), container.standing()) {
+            (None, _) => Self::NeverRan,
+            (Some(last), ContainerStanding::Done) if last.exit.status.is_success() => {
+                Self::Ended(EndResult::Success)
             }
-            (_, Some(_), Standing::Done) => Self::Ended(Result::Failure),
-            (_, Some(_), Standing::Due | Standing::Started) => Self::BetweenStarts,
+            (Some(_), ContainerStanding::Done) => Self::Ended(EndResult::Failure),
+            (Some(_), ContainerStanding::Due | ContainerStanding::Started) => Self::BetweenStarts,
         }
     }
 }
 
 /// How many containers are seen how.
 #[derive(Debug, Default)]
-struct Tally {
+struct PhaseTally {
     init_pending: usize,
     init_failed: usize,
     running: usize,
@@ -70,49 +72,49 @@ struct Tally {
     failed: usize,
 }
 
-impl Tally {
-    fn of(containers: &[Container]) -> Self {
+impl PhaseTally {
+    fn of(containers: &Containers) -> Self {
         let mut tally = Self::default();
-        for container in containers {
-            let view = View::of(container);
-            match container.definition.role {
-                Role::Init => tally.count_init(view),
-                Role::Sidecar => tally.count_sidecar(view),
-                Role::Regular => tally.count_regular(view),
-                Role::Ephemeral => {}
+        for container in containers.iter() {
+            let view = PhaseInput::of(container);
+            match container.role() {
+                RoleInPod::Init => tally.count_init(view),
+                RoleInPod::Sidecar => tally.count_sidecar(view),
+                RoleInPod::Regular => tally.count_regular(view),
+                RoleInPod::Ephemeral => {}
             }
         }
         tally
     }
 
-    fn count_init(&mut self, view: View) {
+    fn count_init(&mut self, view: PhaseInput) {
         match view {
-            View::NeverRan | View::Running => self.init_pending += 1,
-            View::Ended(Result::Failure) => self.init_failed += 1,
-            View::BetweenStarts | View::Ended(Result::Success) => {}
+            PhaseInput::NeverRan | PhaseInput::Running => self.init_pending += 1,
+            PhaseInput::Ended(EndResult::Failure) => self.init_failed += 1,
+            PhaseInput::BetweenStarts | PhaseInput::Ended(EndResult::Success) => {}
         }
     }
 
-    fn count_sidecar(&mut self, view: View) {
+    fn count_sidecar(&mut self, view: PhaseInput) {
         match view {
-            View::NeverRan => {
+            PhaseInput::NeverRan => {
                 self.init_pending += 1;
                 self.waiting += 1;
             }
-            View::Running => self.running += 1,
-            View::BetweenStarts | View::Ended(_) => {}
+            PhaseInput::Running => self.running += 1,
+            PhaseInput::BetweenStarts | PhaseInput::Ended(_) => {}
         }
     }
 
-    fn count_regular(&mut self, view: View) {
+    fn count_regular(&mut self, view: PhaseInput) {
         match view {
-            View::NeverRan => self.waiting += 1,
-            View::Running => self.running += 1,
-            View::BetweenStarts => self.between_starts += 1,
-            View::Ended(Result::Success) => self.succeeded += 1,
-            View::Ended(Result::Failure) => self.failed += 1,
+            PhaseInput::NeverRan => self.waiting += 1,
+            PhaseInput::Running => self.running += 1,
+            PhaseInput::BetweenStarts => self.between_starts += 1,
+            PhaseInput::Ended(EndResult::Success) => self.succeeded += 1,
+            PhaseInput::Ended(EndResult::Failure) => self.failed += 1,
         }
-        self.regular_started += usize::from(view != View::NeverRan);
+        self.regular_started += usize::from(view != PhaseInput::NeverRan);
     }
 
     fn phase(&self) -> &'static str {
@@ -135,18 +137,20 @@ impl Tally {
     }
 }
 
-impl PodCore {
+impl StatusView<'_> {
     /// The phase now; `before` is what the status or the API showed.
     pub(crate) fn phase(&self, before: Option<&str>) -> String {
         if let Some(before) = before.filter(|before| is_final(before)) {
             return before.to_owned();
         }
-        let tally = Tally::of(&self.containers).phase();
+        let tally = PhaseTally::of(self.containers).phase();
         let reached = if self.fails() { FAILED } else { tally };
-        let phase = match (is_final(reached), self.no_process_is_left()) {
+        let no_process_is_left =
+            self.containers.nothing_lives() && !self.context.sandboxes.earlier_may_live();
+        let phase = match (is_final(reached), no_process_is_left) {
             (true, false) if is_final(tally) => before.unwrap_or(RUNNING),
             (true, false) => tally,
-            (false, _) if self.is_finished() => FAILED,
+            (false, _) if self.context.lifecycle.is_finished() => FAILED,
             (true, true) | (false, _) => reached,
         };
         phase.to_owned()
@@ -154,6 +158,6 @@ impl PodCore {
 
     /// The pod ends as Failed, or has: its phase says so when nothing of it runs any more.
     pub(crate) fn fails(&self) -> bool {
-        self.failure_ground().is_some()
+        self.context.lifecycle.failure_ground().is_some()
     }
 }

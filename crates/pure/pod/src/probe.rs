@@ -75,7 +75,7 @@ impl ProbeRules {
 
 /// What one execution said, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum ProbeSign {
     Good,
     Bad,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Prober {
     tick: Tick,
     in_flight: Option<ActionId>,
     /// The newest sign and how often in a row it was given.
-    run: Option<(Sign, u32)>,
+    run: Option<(ProbeSign, u32)>,
 }
 
 impl Prober {
@@ -133,15 +133,15 @@ impl Prober {
     }
 
     /// Counts a sign; it is given back when there were enough of its kind in a row.
-    pub(crate) fn count(&mut self, sign: Sign, rules: &ProbeRules) -> Option<Sign> {
+    pub(crate) fn count(&mut self, sign: ProbeSign, rules: &ProbeRules) -> Option<ProbeSign> {
         let run = match self.run {
             Some((last, run)) if last == sign => run.saturating_add(1),
             Some(_) | None => 1,
         };
         self.run = Some((sign, run));
         let threshold = match sign {
-            Sign::Good => rules.success_threshold,
-            Sign::Bad => rules.failure_threshold,
+            ProbeSign::Good => rules.success_threshold,
+            ProbeSign::Bad => rules.failure_threshold,
         };
         Some(sign).filter(|_| run >= threshold)
     }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_sign_counts_when_it_was_given_often_enough_in_a_row() {
-        use Sign::{Bad, Good};
+        use ProbeSign::{Bad, Good};
         let rules = rules(1, 2, 3);
         let mut prober = Prober::starting_at(Tick::ZERO);
         let seen: Vec<_> = [Good, Bad, Good, Good, Bad, Bad, Good, Bad, Bad, Bad, Bad]

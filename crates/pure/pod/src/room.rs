@@ -25,22 +25,22 @@ const RESOURCES: [&str; 2] = ["memory", "cpu"];
 #[derive(Debug)]
 pub struct Room {
     allocatable: Amounts,
-    pods: BTreeMap<PodUid, Holding>,
-    list: List,
+    pods: BTreeMap<PodUid, ResourceHolding>,
+    list: PodList,
     /// Counts the requests: their order.
     requests: u64,
 }
 
 /// Whether all pods of the node have been named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum List {
+enum PodList {
     Incomplete,
     Complete,
 }
 
 /// One pod.
 #[derive(Debug)]
-struct Holding {
+struct ResourceHolding {
     /// `None`: it is here, and what it was granted is not known yet.
     granted: Option<Amounts>,
     rank: Rank,
@@ -54,11 +54,11 @@ struct PendingRequest {
     /// Its place among all requests.
     number: u64,
     /// What the pod was told.
-    told: Told,
+    told: ToldDecision,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum ToldDecision {
     Nothing,
     Deferred(String),
 }
@@ -67,11 +67,11 @@ enum Told {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
     priority: i32,
-    class: Class,
+    class: QosRank,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
+enum QosRank {
     #[default]
     Other,
     Guaranteed,
@@ -81,14 +81,15 @@ impl Rank {
     /// That of a pod.
     pub fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
-        let class = if qos_class(spec) == "Guaranteed" { Class::Guaranteed } else { Class::Other };
+        let class =
+            if qos_class(spec) == "Guaranteed" { QosRank::Guaranteed } else { QosRank::Other };
         Self { priority: spec.priority.unwrap_or_default(), class }
     }
 }
 
 /// What a pod is to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct ResourceNotice {
     /// Which pod.
     pub pod: PodUid,
     /// Of its request.
@@ -100,41 +101,46 @@ pub struct Notice {
 impl Room {
     /// A node that can give so much, and whose pods are not known yet.
     pub fn new(allocatable: Amounts) -> Self {
-        Self { allocatable, pods: BTreeMap::new(), list: List::Incomplete, requests: 0 }
+        Self { allocatable, pods: BTreeMap::new(), list: PodList::Incomplete, requests: 0 }
     }
 
     /// A pod is here, and says soon what it was granted.
     pub fn expect(&mut self, pod: PodUid) {
-        let unknown = || Holding { granted: None, rank: Rank::default(), pending: None };
+        let unknown = || ResourceHolding { granted: None, rank: Rank::default(), pending: None };
         self.pods.entry(pod).or_insert_with(unknown);
     }
 
     /// Every pod that was here before is expected.
-    pub fn listed(&mut self) -> Vec<Notice> {
-        self.list = List::Complete;
+    pub fn listed(&mut self) -> Vec<ResourceNotice> {
+        self.list = PodList::Complete;
         self.decide()
     }
 
     /// What a pod was granted before, or has when it is new here: it counts, whether there is room
     /// or not.
-    pub fn hold(&mut self, pod: PodUid, granted: Amounts, rank: Rank) -> Vec<Notice> {
-        self.pods.insert(pod, Holding { granted: Some(granted), rank, pending: None });
+    pub fn hold(&mut self, pod: PodUid, granted: Amounts, rank: Rank) -> Vec<ResourceNotice> {
+        self.pods.insert(pod, ResourceHolding { granted: Some(granted), rank, pending: None });
         self.decide()
     }
 
     /// A pod asks for something else. An earlier request of it is forgotten.
-    pub fn request(&mut self, pod: &PodUid, request: ResourceRequest, rank: Rank) -> Vec<Notice> {
+    pub fn request(
+        &mut self,
+        pod: &PodUid,
+        request: ResourceRequest,
+        rank: Rank,
+    ) -> Vec<ResourceNotice> {
         let ResourceRequest { ticket, held, wanted } = request;
         self.requests += 1;
         let number = self.requests;
-        let pending = PendingRequest { ticket, wanted, number, told: Told::Nothing };
-        let holding = Holding { granted: Some(held), rank, pending: Some(pending) };
+        let pending = PendingRequest { ticket, wanted, number, told: ToldDecision::Nothing };
+        let holding = ResourceHolding { granted: Some(held), rank, pending: Some(pending) };
         self.pods.insert(pod.clone(), holding);
         self.decide()
     }
 
     /// A pod takes up nothing any more.
-    pub fn release(&mut self, pod: &PodUid) -> Vec<Notice> {
+    pub fn release(&mut self, pod: &PodUid) -> Vec<ResourceNotice> {
         match self.pods.remove(pod) {
             Some(_) => self.decide(),
             None => Vec::new(),
@@ -156,9 +162,9 @@ impl Room {
         sum
     }
 
-    fn decide(&mut self) -> Vec<Notice> {
+    fn decide(&mut self) -> Vec<ResourceNotice> {
         let all_known = self.pods.values().all(|holding| holding.granted.is_some());
-        if self.list == List::Incomplete || !all_known {
+        if self.list == PodList::Incomplete || !all_known {
             return Vec::new();
         }
         let mut notices = Vec::new();
@@ -193,7 +199,7 @@ impl Room {
         waiting.into_iter().map(|(_, uid)| uid).collect()
     }
 
-    fn decide_for(&mut self, pod: &PodUid) -> Option<Notice> {
+    fn decide_for(&mut self, pod: &PodUid) -> Option<ResourceNotice> {
         let holding = self.pods.get(pod)?;
         let (pending, granted) = (holding.pending.as_ref()?, holding.granted.as_ref()?);
         let decision = self.judge(pod, granted, &pending.wanted);
@@ -206,14 +212,14 @@ impl Room {
             ResourceDecision::Infeasible { .. } => holding.pending = None,
             ResourceDecision::Deferred { message } => {
                 let pending = holding.pending.as_mut()?;
-                let told = Told::Deferred(message.clone());
+                let told = ToldDecision::Deferred(message.clone());
                 if pending.told == told {
                     return None;
                 }
                 pending.told = told;
             }
         }
-        Some(Notice { pod: pod.clone(), ticket, decision })
+        Some(ResourceNotice { pod: pod.clone(), ticket, decision })
     }
 
     /// The kubelet's words. What a pod asks for no more of than it has, it gets.
@@ -242,7 +248,7 @@ impl Room {
     }
 }
 
-fn is_grant(notice: &Notice) -> bool {
+fn is_grant(notice: &ResourceNotice) -> bool {
     match notice.decision {
         ResourceDecision::Granted => true,
         ResourceDecision::Deferred { .. } | ResourceDecision::Infeasible { .. } => false,
@@ -250,8 +256,8 @@ fn is_grant(notice: &Notice) -> bool {
 }
 
 /// Of several words to one pod the last counts.
-fn newest_of_each(notices: Vec<Notice>) -> Vec<Notice> {
-    let mut newest: Vec<Notice> = Vec::new();
+fn newest_of_each(notices: Vec<ResourceNotice>) -> Vec<ResourceNotice> {
+    let mut newest: Vec<ResourceNotice> = Vec::new();
     for notice in notices {
         newest.retain(|earlier| earlier.pod != notice.pod);
         newest.push(notice);

@@ -26,7 +26,7 @@ pub struct StatusWrite {
 #[derive(Clone, Debug, Serialize)]
 pub struct StatusPatch<'a> {
     metadata: Metadata<'a>,
-    status: Fields<'a>,
+    status: StatusFields<'a>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -37,10 +37,10 @@ struct Metadata<'a> {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Fields<'a> {
+struct StatusFields<'a> {
     #[serde(flatten)]
     given: Cow<'a, PodStatus>,
-    /// Fields that the node owns and the core leaves out: they are removed from the API.
+    /// StatusFields that the node owns and the core leaves out: they are removed from the API.
     #[serde(flatten)]
     removed: BTreeMap<&'static str, ()>,
 }
@@ -74,7 +74,7 @@ impl StatusWrite {
         let given = self.with_foreign(status);
         StatusPatch {
             metadata: Metadata { uid, resource_version },
-            status: Fields { given, removed },
+            status: StatusFields { given, removed },
         }
     }
 

@@ -6,10 +6,11 @@ use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ContainerName, NodeStopEnd, TickDuration};
 
 use crate::action::{HookKind, PodEvent, ProbeKind, Severity};
-use crate::blueprint::{Definition, RestartPolicy, Role};
-use crate::container::{Complaint, Container, StopReason};
+use crate::blueprint::{Definition, RestartPolicy, RoleInPod};
+use crate::complaint::Complaint;
 use crate::event::{Eviction, EvictionCause, RestartRequest};
 use crate::journal::RestartCause;
+use crate::stop_reason::StopReason;
 
 /// `state.terminated.message` of a container that ran, and vanished
 /// (`pkg/kubelet/kubelet_pods.go`).
@@ -36,9 +37,9 @@ fn of_container(
     message: String,
 ) -> PodEvent {
     let list = match definition.role {
-        Role::Init | Role::Sidecar => "initContainers",
-        Role::Regular => "containers",
-        Role::Ephemeral => "ephemeralContainers",
+        RoleInPod::Init | RoleInPod::Sidecar => "initContainers",
+        RoleInPod::Regular => "containers",
+        RoleInPod::Ephemeral => "ephemeralContainers",
     };
     let field_path = Some(format!("spec.{list}{{{}}}", definition.name));
     PodEvent { severity, reason, message, field_path }
@@ -290,7 +291,7 @@ pub(crate) fn crash_loop(name: &ContainerName, pod: &str, delay: TickDuration) -
 }
 
 /// About the container that is named, if one is.
-pub(crate) fn restarting(request: &RestartRequest, named: Option<&Container>) -> PodEvent {
+pub(crate) fn restarting(request: &RestartRequest, named: Option<&Definition>) -> PodEvent {
     let text = format!("{} (PodRestart {}): {}", doing(request), request.name, request.reason);
     of_request(named, event::POD_RESTARTING, text.trim_end_matches(": ").to_owned())
 }
@@ -298,16 +299,16 @@ pub(crate) fn restarting(request: &RestartRequest, named: Option<&Container>) ->
 /// The same, when it is done.
 pub(crate) fn restarted(
     request: &RestartRequest,
-    named: Option<&Container>,
+    named: Option<&Definition>,
     message: &str,
 ) -> PodEvent {
     let text = format!("{message} (PodRestart {})", request.name);
     of_request(named, event::POD_RESTARTED, text)
 }
 
-fn of_request(named: Option<&Container>, reason: &'static str, text: String) -> PodEvent {
+fn of_request(named: Option<&Definition>, reason: &'static str, text: String) -> PodEvent {
     match named {
-        Some(container) => of_container(&container.definition, Severity::Normal, reason, text),
+        Some(definition) => of_container(definition, Severity::Normal, reason, text),
         None => of_pod(Severity::Normal, reason, text),
     }
 }

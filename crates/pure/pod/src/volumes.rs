@@ -15,110 +15,153 @@ use rekindle_types::Tick;
 use rekindle_types::mounted_volumes::mounted_volumes;
 
 use crate::action::Action;
-use crate::backoff::{RetryDelays, Task};
-use crate::core::PodCore;
+use crate::backoff::{RetriedTask, RetryDelays};
 use crate::event::{ActionError, Outcome};
+use crate::journal::VolumesRecord;
 use crate::key::ActionId;
-use crate::outbox::Pending;
+use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
 
-/// Where the volumes stand.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Volumes {
+/// The volumes of the pod.
+#[derive(Debug)]
+pub(crate) struct PodVolumes {
+    stage: VolumesStage,
+}
+
+/// How far the volumes are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum VolumesStage {
     /// They were not made ready in this agent's time.
-    Unready(Task),
+    Unready(RetriedTask),
     /// Containers may use them.
     Ready,
     /// emptyDir is to be made new.
-    Stale(Task),
+    Stale(RetriedTask),
     /// It was, or a container was added that mounts something more: the rest is made ready again.
-    Remount(Task),
+    Remount(RetriedTask),
 }
 
-impl Volumes {
-    pub(crate) fn is_ready(&self) -> bool {
-        match self {
-            Self::Ready => true,
-            Self::Unready(_) | Self::Stale(_) | Self::Remount(_) => false,
+impl PodVolumes {
+    /// As an earlier agent left them.
+    pub(crate) fn new(record: VolumesRecord) -> Self {
+        let stage = match record {
+            VolumesRecord::Kept => VolumesStage::Unready(RetriedTask::due()),
+            VolumesRecord::RefreshDue => VolumesStage::Stale(RetriedTask::due()),
+        };
+        Self { stage }
+    }
+
+    /// As the journal is to have them.
+    pub(crate) fn record(&self) -> VolumesRecord {
+        match self.stage {
+            VolumesStage::Stale(_) => VolumesRecord::RefreshDue,
+            VolumesStage::Unready(_) | VolumesStage::Ready | VolumesStage::Remount(_) => {
+                VolumesRecord::Kept
+            }
         }
     }
 
+    pub(crate) fn stage(&self) -> VolumesStage {
+        self.stage
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.stage == VolumesStage::Ready
+    }
+
     pub(crate) fn let_sandbox_start(&self) -> bool {
-        match self {
-            Self::Unready(_) => false,
-            Self::Ready | Self::Stale(_) | Self::Remount(_) => true,
+        match self.stage {
+            VolumesStage::Unready(_) => false,
+            VolumesStage::Ready | VolumesStage::Stale(_) | VolumesStage::Remount(_) => true,
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Tick> {
-        self.task().and_then(Task::deadline)
+        self.task().and_then(RetriedTask::deadline)
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
-        self.task().is_some_and(Task::is_in_flight)
+        self.task().is_some_and(RetriedTask::is_in_flight)
     }
 
-    fn task(&self) -> Option<&Task> {
-        match self {
-            Self::Unready(task) | Self::Stale(task) | Self::Remount(task) => Some(task),
-            Self::Ready => None,
+    fn task(&self) -> Option<&RetriedTask> {
+        match &self.stage {
+            VolumesStage::Unready(task)
+            | VolumesStage::Stale(task)
+            | VolumesStage::Remount(task) => Some(task),
+            VolumesStage::Ready => None,
         }
     }
-}
 
-impl PodCore {
-    /// The spec has changed from `old`: what an added container mounts and nobody did before is
-    /// made ready with the rest. An answer to what was asked for until now is not waited for.
-    pub(crate) fn mount_further(&mut self, old: &Pod) {
+    /// emptyDir is to be made new.
+    pub(crate) fn refresh(&mut self) {
+        self.stage = VolumesStage::Stale(RetriedTask::due());
+    }
+
+    /// A container was created since the refresh fell due, so it was done.
+    pub(crate) fn refresh_was_done(&mut self) {
+        if let VolumesStage::Stale(_) = self.stage {
+            self.stage = VolumesStage::Unready(RetriedTask::due());
+        }
+    }
+
+    /// The spec has changed from `old` to `new`: what an added container mounts and no other did
+    /// before is made ready with the rest. An answer to what was asked for until now is not waited
+    /// for.
+    pub(crate) fn mount_further(&mut self, old: &Pod, new: &Pod) {
         let names = |pod: &Pod| -> BTreeSet<String> {
             let names = pod.spec.as_ref().map(mounted_volumes).unwrap_or_default();
             names.into_iter().map(str::to_owned).collect()
         };
-        if names(&self.pod).is_subset(&names(old)) {
+        if names(new).is_subset(&names(old)) {
             return;
         }
-        self.volumes = match self.volumes {
-            Volumes::Unready(_) => Volumes::Unready(Task::due()),
-            Volumes::Ready | Volumes::Remount(_) => Volumes::Remount(Task::due()),
-            Volumes::Stale(_) => return, // all is mounted after it
+        self.stage = match self.stage {
+            VolumesStage::Unready(_) => VolumesStage::Unready(RetriedTask::due()),
+            VolumesStage::Ready | VolumesStage::Remount(_) => {
+                VolumesStage::Remount(RetriedTask::due())
+            }
+            VolumesStage::Stale(_) => return, // all is mounted after it
         };
-        self.moved = true;
     }
 
-    pub(crate) fn drive_volumes(&mut self) {
-        let may_refresh = self.no_process_is_left();
-        let now = self.now;
-        let (action, task) = match &mut self.volumes {
-            Volumes::Ready => return,
-            Volumes::Unready(task) | Volumes::Remount(task) => (Action::MountVolumes, task),
-            Volumes::Stale(task) if may_refresh => (Action::RefreshVolumes, task),
-            Volumes::Stale(_) => return,
+    /// Asks for what is due. A refresh waits while a process may be left: `may_refresh`.
+    pub(crate) fn drive(&mut self, now: Tick, may_refresh: bool, outbox: &mut Outbox) {
+        let (action, task) = match &mut self.stage {
+            VolumesStage::Ready => return,
+            VolumesStage::Unready(task) | VolumesStage::Remount(task) => {
+                (Action::MountVolumes, task)
+            }
+            VolumesStage::Stale(task) if may_refresh => (Action::RefreshVolumes, task),
+            VolumesStage::Stale(_) => return,
         };
         if task.is_due(now) {
-            task.begin(self.outbox.act(action, Pending::Volumes));
-            self.moved = true;
+            task.begin(outbox.act(action, PendingAnswer::Volumes));
         }
     }
 
-    pub(crate) fn volumes_answered(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
-        let now = self.now;
-        let task = match &mut self.volumes {
-            Volumes::Ready => return,
-            Volumes::Unready(task) | Volumes::Stale(task) | Volumes::Remount(task) => task,
+    pub(crate) fn answered(
+        &mut self,
+        now: Tick,
+        id: ActionId,
+        result: Result<Outcome, ActionError>,
+        outbox: &mut Outbox,
+    ) {
+        let (task, next) = match &mut self.stage {
+            VolumesStage::Ready => return,
+            VolumesStage::Unready(task) | VolumesStage::Remount(task) => {
+                (task, VolumesStage::Ready)
+            }
+            VolumesStage::Stale(task) => (task, VolumesStage::Remount(RetriedTask::due())),
         };
         if !task.is(id) {
             return;
         }
         match result {
-            Ok(_) => {
-                self.volumes = match self.volumes {
-                    Volumes::Unready(_) | Volumes::Remount(_) | Volumes::Ready => Volumes::Ready,
-                    Volumes::Stale(_) => Volumes::Remount(Task::due()),
-                };
-            }
+            Ok(_) => self.stage = next,
             Err(error) => {
                 task.failed(now, RetryDelays::VOLUMES);
-                self.emit(texts::failed_mount(&error.message));
+                outbox.emit(texts::failed_mount(&error.message));
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
-use rekindle_pod::journal::{CrashBackoff, Gate, Readiness};
+use rekindle_pod::journal::{CrashBackoff, Readiness, SidecarGate};
 use rekindle_pod::{ContainerKey, Journal};
 use rekindle_pod_driver::PodDriver;
 use rekindle_types::pods::AnySpec;
@@ -43,7 +43,7 @@ impl PodOnNode {
                 }
                 Some(bug) if forgets_start(bug, &pod, &name.0) => {
                     record.health = None;
-                    record.gate = Gate::Closed;
+                    record.gate = SidecarGate::Closed;
                 }
                 Some(_) | None => {}
             }

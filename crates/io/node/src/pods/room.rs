@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_pod::ResourceRequest;
-use rekindle_pod::room::{Notice, Rank, Room};
+use rekindle_pod::room::{Rank, ResourceNotice, Room};
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{PodUid, Quantity};
 use tokio::sync::mpsc::UnboundedSender;
@@ -22,8 +22,8 @@ struct Inner {
 }
 
 impl Inner {
-    fn tell(&self, notices: Vec<Notice>) {
-        for Notice { pod, ticket, decision } in notices {
+    fn tell(&self, notices: Vec<ResourceNotice>) {
+        for ResourceNotice { pod, ticket, decision } in notices {
             tracing::debug!(%pod, ?decision, "a request for resources");
             let told = self
                 .inboxes

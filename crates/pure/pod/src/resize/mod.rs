@@ -13,8 +13,6 @@
 //! (`pkg/kubelet/allocation`, `kuberuntime.doPodResizeAction`). Two differences: what failed is
 //! tried again after 1 s doubling to 10 s, and its event is given once for each resize.
 
-mod actuate;
-mod allocation;
 mod conditions;
 mod request;
 mod shown;
@@ -22,38 +20,42 @@ mod texts;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
-use rekindle_types::Tick;
+use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::resources::{DEFERRED, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING};
+use rekindle_types::{SandboxAttempt, Tick};
 
-pub use allocation::Allocation;
-pub(crate) use conditions::OWNED;
+pub(crate) use conditions::{OWNED, conditions};
 
-use crate::backoff::Task;
+use crate::action::{Action, LimitStep};
+use crate::allocation::Allocation;
+use crate::backoff::{RetriedTask, RetryDelays};
+use crate::event::{ActionError, Outcome};
 use crate::journal::{Journal, ResizeStanding, ResourcesRecord};
+use crate::key::ActionId;
+use crate::outbox::{Outbox, PendingAnswer};
 
 /// The pod's resources.
 #[derive(Debug)]
 pub(crate) struct Resize {
-    pub(crate) granted: Arc<Allocation>,
+    granted: Arc<Allocation>,
     /// The object with what was granted in place of what is wanted.
-    pub(crate) granted_pod: Arc<Pod>,
+    granted_pod: Arc<Pod>,
     /// The same one while nothing else is wanted than was granted.
     wanted: Arc<Allocation>,
     /// The request that is open: the node was asked, and has not granted it.
     open_ticket: Option<u64>,
     /// Why the newest request is not granted; of the one before as long as the node has not said.
-    refusal: Option<Refusal>,
+    refusal: Option<ResizeRefusal>,
     /// Counts the requests of this core.
     tickets: u64,
-    progress: Progress,
+    progress: LimitProgress,
     /// Why the step under way failed the last time.
     error: Option<String>,
 }
 
 /// What the node says to a request that it does not grant.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct ResizeRefusal {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) generation: i64,
@@ -61,22 +63,15 @@ pub(crate) struct Refusal {
 
 /// How far what was granted is in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Progress {
+pub(crate) enum LimitProgress {
     /// All of it is.
     Settled,
     /// The pod's limits are raised, where they rise.
-    Raise(Task),
+    Raise(RetriedTask),
     /// The containers get theirs.
     Containers,
     /// The pod's limits are lowered, where they fall.
-    Lower(Task),
-}
-
-/// A container's limits being changed.
-#[derive(Clone, Debug)]
-pub(crate) struct Update {
-    task: Task,
-    to: ResourceRequirements,
+    Lower(RetriedTask),
 }
 
 impl Resize {
@@ -91,7 +86,7 @@ impl Resize {
         Self {
             granted_pod: granted.in_place_of(&wanted, pod),
             open_ticket: None,
-            refusal: Refusal::shown_by(pod).filter(|_| !wanted.same_amounts(&granted)),
+            refusal: ResizeRefusal::shown_by(pod).filter(|_| !wanted.same_amounts(&granted)),
             granted,
             wanted,
             tickets: 0,
@@ -100,36 +95,54 @@ impl Resize {
                 ResizeStanding::UnderWay => error,
             },
             progress: match standing {
-                ResizeStanding::Settled => Progress::Settled,
-                ResizeStanding::UnderWay => Progress::Raise(Task::due()),
+                ResizeStanding::Settled => LimitProgress::Settled,
+                ResizeStanding::UnderWay => LimitProgress::Raise(RetriedTask::due()),
             },
         }
     }
 
+    /// As the journal is to have it.
     pub(crate) fn record(&self) -> ResourcesRecord {
-        ResourcesRecord {
-            granted: self.granted.clone(),
-            standing: match self.progress {
-                Progress::Settled => ResizeStanding::Settled,
-                Progress::Raise(_) | Progress::Containers | Progress::Lower(_) => {
-                    ResizeStanding::UnderWay
-                }
-            },
+        ResourcesRecord { granted: self.granted.clone(), standing: self.standing() }
+    }
+
+    /// Whether the journal has it so.
+    pub(crate) fn is_recorded(&self, record: Option<&ResourcesRecord>) -> bool {
+        record.is_some_and(|ResourcesRecord { granted, standing }| {
+            *standing == self.standing()
+                && (Arc::ptr_eq(granted, &self.granted) || **granted == *self.granted)
+        })
+    }
+
+    fn standing(&self) -> ResizeStanding {
+        match self.progress {
+            LimitProgress::Settled => ResizeStanding::Settled,
+            LimitProgress::Raise(_) | LimitProgress::Containers | LimitProgress::Lower(_) => {
+                ResizeStanding::UnderWay
+            }
         }
     }
 
-    /// The object changed.
-    pub(crate) fn observe(&mut self, pod: &Arc<Pod>) {
-        self.wanted = self.granted.or_wanted_by(pod);
-        self.granted_pod = self.granted.in_place_of(&self.wanted, pod);
+    /// What the node granted.
+    pub(crate) fn granted(&self) -> &Arc<Allocation> {
+        &self.granted
     }
 
-    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+    /// The object with what was granted in place of what is wanted.
+    pub(crate) fn granted_pod(&self) -> &Arc<Pod> {
+        &self.granted_pod
+    }
+
+    pub(crate) fn progress(&self) -> LimitProgress {
+        self.progress
+    }
+
+    pub(crate) fn refusal(&self) -> Option<&ResizeRefusal> {
         self.refusal.as_ref()
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.progress == Progress::Settled
+        self.progress == LimitProgress::Settled
     }
 
     pub(crate) fn error(&self) -> Option<&str> {
@@ -138,13 +151,70 @@ impl Resize {
 
     pub(crate) fn deadline(&self) -> Option<Tick> {
         match &self.progress {
-            Progress::Raise(task) | Progress::Lower(task) => task.deadline(),
-            Progress::Settled | Progress::Containers => None,
+            LimitProgress::Raise(task) | LimitProgress::Lower(task) => task.deadline(),
+            LimitProgress::Settled | LimitProgress::Containers => None,
         }
+    }
+
+    /// Has the limits of the pod as a whole changed.
+    pub(crate) fn update_sandbox(
+        &mut self,
+        attempt: SandboxAttempt,
+        step: LimitStep,
+        outbox: &mut Outbox,
+    ) {
+        if let LimitProgress::Raise(task) | LimitProgress::Lower(task) = &mut self.progress {
+            let action = Action::UpdateSandbox { attempt, step };
+            task.begin(outbox.act(action, PendingAnswer::SandboxUpdate));
+        }
+    }
+
+    /// All containers have what was granted to them.
+    pub(crate) fn containers_are_done(&mut self) {
+        self.progress = LimitProgress::Lower(RetriedTask::due());
+    }
+
+    pub(crate) fn sandbox_update_answered(
+        &mut self,
+        now: Tick,
+        id: ActionId,
+        result: Result<Outcome, ActionError>,
+        outbox: &mut Outbox,
+    ) {
+        let (task, next) = match &mut self.progress {
+            LimitProgress::Raise(task) => (task, LimitProgress::Containers),
+            LimitProgress::Lower(task) => (task, LimitProgress::Settled),
+            LimitProgress::Settled | LimitProgress::Containers => return,
+        };
+        if !task.is(id) {
+            return;
+        }
+        match result {
+            Ok(_) => {
+                self.progress = next;
+                if self.is_settled() {
+                    self.error = None;
+                    outbox.emit(texts::completed(&self.granted_pod, self.granted.generation));
+                }
+            }
+            Err(error) => {
+                task.failed(now, RetryDelays::USUAL);
+                self.failed(error, outbox);
+            }
+        }
+    }
+
+    /// A step failed. It is told once for each resize.
+    pub(crate) fn failed(&mut self, error: ActionError, outbox: &mut Outbox) {
+        if self.error.is_none() {
+            let generation = self.granted.generation;
+            outbox.emit(texts::failed(&self.granted_pod, generation, &error.message));
+        }
+        self.error = Some(error.message);
     }
 }
 
-impl Refusal {
+impl ResizeRefusal {
     /// What an earlier agent was told.
     fn shown_by(pod: &Pod) -> Option<Self> {
         let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();

@@ -10,7 +10,7 @@ use crate::action::{PodEvent, Severity};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Summary<'a> {
+struct ResizeSummary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     resources: Option<&'a ResourceRequirements>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -68,7 +68,7 @@ pub(super) fn refused(pod: &Pod, reason: &str, why: &str, generation: i64) -> Po
 fn message(begin: &str, pod: &Pod, generation: i64, error: Option<&str>) -> String {
     let spec = pod.spec.as_ref();
     let init = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let summary = Summary {
+    let summary = ResizeSummary {
         resources: spec.and_then(|spec| spec.resources.as_ref()),
         init_containers: init.map(of_container).collect(),
         containers: spec.into_iter().flat_map(|spec| &spec.containers).map(of_container).collect(),

@@ -16,7 +16,7 @@ fn uid(name: &str) -> PodUid {
     PodUid(name.to_owned())
 }
 
-fn rank(priority: i32, class: Class) -> Rank {
+fn rank(priority: i32, class: QosRank) -> Rank {
     Rank { priority, class }
 }
 
@@ -25,8 +25,8 @@ fn ask(ticket: u64, held: Amounts, wanted: Amounts) -> ResourceRequest {
 }
 
 /// `pod ticket decision` of each notice.
-fn shown(notices: Vec<Notice>) -> Vec<String> {
-    let show = |Notice { pod, ticket, decision }: Notice| match decision {
+fn shown(notices: Vec<ResourceNotice>) -> Vec<String> {
+    let show = |ResourceNotice { pod, ticket, decision }: ResourceNotice| match decision {
         ResourceDecision::Granted => format!("{pod} {ticket} granted"),
         ResourceDecision::Deferred { message } => format!("{pod} {ticket} deferred: {message}"),
         ResourceDecision::Infeasible { message } => format!("{pod} {ticket} infeasible: {message}"),
@@ -87,8 +87,8 @@ fn what_fits_is_granted_and_what_never_will_is_refused() {
 #[test]
 fn deferred_requests_are_granted_when_room_appears_by_priority_class_and_age() {
     let mut room = room();
-    let important = rank(10, Class::Other);
-    let guaranteed = rank(0, Class::Guaranteed);
+    let important = rank(10, QosRank::Other);
+    let guaranteed = rank(0, QosRank::Guaranteed);
     assert_eq!(request(&mut room, "a", 1, 1001, 1000).len(), 1);
     assert_eq!(request_as(&mut room, "b", 2, 1001, 1000, guaranteed).len(), 1);
     assert_eq!(request_as(&mut room, "c", 3, 1001, 1000, important).len(), 1);
@@ -164,10 +164,10 @@ proptest! {
                 (Some(before), _) => {
                     let asked = amounts(cpu, memory);
                     wanted.insert(pod.clone(), (ticket, asked.clone()));
-                    room.request(&pod, ask(ticket, before, asked), rank(i32::from(step), Class::Other))
+                    room.request(&pod, ask(ticket, before, asked), rank(i32::from(step), QosRank::Other))
                 }
             };
-            for Notice { pod, ticket, decision } in notices {
+            for ResourceNotice { pod, ticket, decision } in notices {
                 let (asked, amounts) = wanted.get(&pod).cloned().expect("it asked");
                 prop_assert_eq!(asked, ticket, "a word on an earlier request");
                 if decision == ResourceDecision::Granted {

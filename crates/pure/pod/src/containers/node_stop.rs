@@ -15,22 +15,14 @@
 //! | it runs, and has notice or a preStop hook, which it may have run | nobody ends it any more; when it ends by itself, that is its answer |
 //! | it runs, and has neither | it was not asked, and goes on |
 
-use rekindle_types::{Exit, ExitStatus, Notice, SandboxAttempt, TickDuration};
+use rekindle_types::{Exit, ExitStatus, Notice};
 
-use crate::blueprint::{Hook, RestartPolicy, Role};
-use crate::container::{Container, FollowUp};
-use crate::core::PodCore;
-use crate::journal::{ContainerRecord, Journal, NodeStop, RestartStage, Standing};
+use super::Containers;
+use super::container::PodContainer;
+use super::end::FollowUp;
+use crate::blueprint::{HookPresence, RestartPolicy, RoleInPod};
+use crate::journal::{ContainerRecord, ContainerStanding, Journal, RestartStage};
 use crate::texts;
-
-/// The pod as it was when its node began to stop.
-#[derive(Debug)]
-pub(crate) struct LeftWithNode {
-    journal: Journal,
-    /// The sandbox to begin with if no start comes of those on their way: a number that was given
-    /// out goes with its sandbox, and the next agent gives out another for what has begun only.
-    first_sandbox: SandboxAttempt,
-}
 
 /// What a container ended for that ended while its node stopped.
 #[derive(Clone, Copy)]
@@ -43,57 +35,37 @@ enum EndedFor {
     Node,
 }
 
-impl LeftWithNode {
-    fn ended_for(&self, container: &Container) -> EndedFor {
-        let stage = self.journal.restart.as_ref().map(|restart| &restart.stage);
-        match (&self.journal.ending, stage) {
-            (Some(_), _) => EndedFor::Pod,
+impl EndedFor {
+    /// In a pod that its node left with this journal.
+    fn new(left: &Journal, container: &PodContainer) -> Self {
+        let stage = left.restart.as_ref().map(|restart| &restart.stage);
+        match (&left.ending, stage) {
+            (Some(_), _) => Self::Pod,
             (None, Some(RestartStage::Cycling { targets, .. }))
                 if targets.get(&container.definition.name)
                     == Some(&container.last.as_ref().map(|last| last.attempt)) =>
             {
-                EndedFor::Restart
+                Self::Restart
             }
-            (None, _) => EndedFor::Node,
+            (None, _) => Self::Node,
         }
     }
 }
 
-impl PodCore {
-    /// Ends the containers within this time. It may be told while the pod ends for another reason,
-    /// which stays.
-    pub(crate) fn node_stops(&mut self, grace: TickDuration) {
-        if self.left_with_node.is_none() {
-            let journal = self.journal();
-            let given_out = self.sandbox.may_stand() || self.sandbox.is_in_flight();
-            let first_sandbox = if given_out { journal.sandbox.next() } else { journal.sandbox };
-            self.left_with_node = Some(Box::new(LeftWithNode { journal, first_sandbox }));
-        }
-        self.delete_requested(grace);
-    }
-
-    /// What the next agent is to go on from.
-    pub(crate) fn journal_left(&self, left: &LeftWithNode) -> Journal {
-        let mut journal = left.journal.clone();
-        if journal.ending.is_none() {
-            journal.node_stop = NodeStop::Begun;
-        }
-        for container in &self.containers {
-            let ended_for = left.ended_for(container);
+impl Containers {
+    /// Adds to the journal as it was when the node began to stop what has run and ended since.
+    pub(crate) fn note_with_node(&self, journal: &mut Journal) {
+        for container in &self.list {
+            let ended_for = EndedFor::new(journal, container);
             if let Some(record) = journal.containers.get_mut(&container.definition.name) {
                 container.note_start_with_node(record);
                 container.note_end_with_node(record, ended_for);
             }
         }
-        let begun = journal.containers.values().any(|record| record.standing != Standing::Due);
-        if !begun && self.nothing_lives() {
-            journal.sandbox = left.first_sandbox;
-        }
-        journal
     }
 }
 
-impl Container {
+impl PodContainer {
     /// Adds that the start that is recorded was made: it may have been on its way when the node
     /// began to stop.
     fn note_start_with_node(&self, record: &mut ContainerRecord) {
@@ -109,8 +81,8 @@ impl Container {
         };
         let mut last = last.clone();
         record.standing = match ended_for {
-            EndedFor::Pod => Standing::Done,
-            EndedFor::Restart => Standing::Started,
+            EndedFor::Pod => ContainerStanding::Done,
+            EndedFor::Restart => ContainerStanding::Started,
             EndedFor::Node => self.standing_after_node(&mut last.exit),
         };
         record.before = self.before.clone();
@@ -120,7 +92,7 @@ impl Container {
     }
 
     /// Where it stands when it ended so with its node.
-    fn standing_after_node(&self, exit: &mut Exit) -> Standing {
+    fn standing_after_node(&self, exit: &mut Exit) -> ContainerStanding {
         let standing = self.standing_after(exit.status);
         self.tell_of_node_stop(exit);
         standing
@@ -129,23 +101,23 @@ impl Container {
     /// Its message says that it ended when its node was stopped: its exit code is its answer to
     /// that. Where nothing follows a good end, it is not told whether the work was done, and the
     /// end counts as a failure.
-    pub(crate) fn tell_of_node_stop(&self, exit: &mut Exit) {
+    pub(super) fn tell_of_node_stop(&self, exit: &mut Exit) {
         match (self.definition.role, exit.status) {
-            (Role::Ephemeral, _)
+            (RoleInPod::Ephemeral, _)
             | (_, ExitStatus::OomKilled | ExitStatus::StartError | ExitStatus::Unknown) => return,
-            (Role::Init | Role::Sidecar | Role::Regular, _) => {}
+            (RoleInPod::Init | RoleInPod::Sidecar | RoleInPod::Regular, _) => {}
         }
-        let stays = self.standing_after(exit.status) == Standing::Done;
+        let stays = self.standing_after(exit.status) == ContainerStanding::Done;
         exit.message = texts::ended_with_node(exit.status.code(), &exit.message);
         if stays && exit.status.is_success() {
             exit.status = ExitStatus::Unknown;
         }
     }
 
-    fn standing_after(&self, status: ExitStatus) -> Standing {
+    fn standing_after(&self, status: ExitStatus) -> ContainerStanding {
         match (self.definition.role, self.follow_up(status), self.definition.policy) {
-            (Role::Ephemeral, ..) => Standing::Done, // started at most once
-            (_, FollowUp::Stay, RestartPolicy::Never) => Standing::Done,
+            (RoleInPod::Ephemeral, ..) => ContainerStanding::Done, // started at most once
+            (_, FollowUp::Stay, RestartPolicy::Never) => ContainerStanding::Done,
             (_, FollowUp::Stay, RestartPolicy::Always | RestartPolicy::OnFailure)
             | (
                 _,
@@ -154,28 +126,28 @@ impl Container {
                 | FollowUp::AwaitRound
                 | FollowUp::RestartAll,
                 _,
-            ) => Standing::Started,
+            ) => ContainerStanding::Started,
         }
     }
 
     /// Its start in progress was asked to end by a stop of its node, under an earlier agent.
-    pub(crate) fn is_stopped_with_node(&self) -> bool {
+    pub(super) fn is_stopped_with_node(&self) -> bool {
         self.stopped_with_node == Some(self.number)
     }
 
     /// What follows its end then: no crash, and no work that is done.
-    pub(crate) fn follow_up_of_node_stop(&self, status: ExitStatus) -> FollowUp {
+    pub(super) fn follow_up_of_node_stop(&self, status: ExitStatus) -> FollowUp {
         match self.standing_after(status) {
-            Standing::Done => FollowUp::Stay,
-            Standing::Started | Standing::Due => FollowUp::RestartAsAsked,
+            ContainerStanding::Done => FollowUp::Stay,
+            ContainerStanding::Started | ContainerStanding::Due => FollowUp::RestartAsAsked,
         }
     }
 
     /// It runs, or is yet to be started: what its node has not asked to end does not end with it.
-    pub(crate) fn outlives_node_stop(&mut self, notice: Notice) {
+    pub(super) fn outlives_node_stop(&mut self, notice: Notice) {
         match (notice, self.definition.pre_stop) {
-            (Notice::Given, _) | (Notice::NotGiven, Hook::Given) => {}
-            (Notice::NotGiven, Hook::Absent) => self.stopped_with_node = None,
+            (Notice::Given, _) | (Notice::NotGiven, HookPresence::Given) => {}
+            (Notice::NotGiven, HookPresence::Absent) => self.stopped_with_node = None,
         }
     }
 }

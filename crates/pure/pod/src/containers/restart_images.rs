@@ -11,11 +11,11 @@
 //! is the matter with their images.
 
 use rekindle_types::ContainerName;
-use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
+use rekindle_types::v1alpha1::Rung;
 
+use super::Containers;
 use crate::action::PullPolicy;
-use crate::blueprint::{Definition, Role};
-use crate::core::PodCore;
+use crate::blueprint::{Definition, RoleInPod};
 use crate::event::RestartRequest;
 
 /// An image that has to be on the node, or to be had, before a restart.
@@ -29,19 +29,15 @@ pub struct NeededImage {
     pub policy: PullPolicy,
 }
 
-impl PodCore {
-    /// What the driver makes sure of before it hands this request in: each image once, in the order
-    /// of the containers. Nothing for a request that ends no container that runs, that is refused
-    /// anyway, or that was taken up already.
-    pub fn images_before_restart(&self, request: &RestartRequest) -> Vec<NeededImage> {
-        if !self.is_active() || self.knows_restart(&request.id) || self.refusal(request).is_some() {
-            return Vec::new();
-        }
+impl Containers {
+    /// The images that a restart needs, each once, in the order of the containers. None for one
+    /// that ends no container that runs.
+    pub(crate) fn images_before_restart(&self, request: &RestartRequest) -> Vec<NeededImage> {
         let is_named = |definition: &Definition| match &request.container {
             Some(name) => definition.name == *name,
-            None => definition.role != Role::Ephemeral,
+            None => definition.role != RoleInPod::Ephemeral,
         };
-        let concerned = self.containers.iter().filter(|c| is_named(&c.definition));
+        let concerned = self.list.iter().filter(|c| is_named(&c.definition));
         let (running, others): (Vec<_>, Vec<_>) = concerned.partition(|c| c.is_running());
         if running.is_empty() {
             return Vec::new();
@@ -63,20 +59,5 @@ impl PodCore {
             }
         }
         needed
-    }
-
-    /// The driver could not make sure of an image. What has changed since the request came is
-    /// looked at anew.
-    pub(crate) fn restart_impossible(&mut self, request: RestartRequest, problem: &str) {
-        if self.repeat_report(&request.id) {
-            return;
-        }
-        match self.refusal(&request) {
-            Some(refusal) => self.conclude_request(request.id, PodRestartPhase::Refused, refusal),
-            None => {
-                let message = format!("not restarted, and nothing was ended: {problem}");
-                self.conclude_request(request.id, PodRestartPhase::Failed, message);
-            }
-        }
     }
 }

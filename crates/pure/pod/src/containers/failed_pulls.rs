@@ -9,19 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use rekindle_types::Tick;
 
 use crate::backoff::ImageBackoff;
+use crate::blueprint::Definition;
 
 /// What an image is called. How one follows from the other is for the driver to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ImageName {
+pub(super) struct ImageName {
     /// In the spec.
-    pub(crate) written: String,
+    pub(super) written: String,
     /// In full: two that are the same in full are one image.
-    pub(crate) full: String,
+    pub(super) full: String,
 }
 
 /// By the full name of the image.
 #[derive(Debug, Default)]
-pub(crate) struct FailedPulls(BTreeMap<String, FailedPull>);
+pub(super) struct FailedPulls(BTreeMap<String, FailedPull>);
 
 #[derive(Debug, Default)]
 struct FailedPull {
@@ -36,7 +37,7 @@ struct FailedPull {
 
 impl FailedPulls {
     /// A pull failed now; when the next one may be tried.
-    pub(crate) fn failed(&mut self, image: &ImageName, message: &str, now: Tick) -> Tick {
+    pub(super) fn failed(&mut self, image: &ImageName, message: &str, now: Tick) -> Tick {
         self.0.retain(|_, pull| !pull.backoff.is_over(now));
         let pull = self.0.entry(image.full.clone()).or_default();
         pull.written.insert(image.written.clone());
@@ -46,15 +47,22 @@ impl FailedPulls {
     }
 
     /// Until when the image is not to be pulled, and what was wrong with it.
-    pub(crate) fn held(&mut self, image: &ImageName, now: Tick) -> Option<(Tick, &str)> {
+    pub(super) fn held(&mut self, image: &ImageName, now: Tick) -> Option<(Tick, &str)> {
         let pull = self.0.get_mut(&image.full).filter(|pull| pull.until > now)?;
         pull.written.insert(image.written.clone());
         Some((pull.until, &pull.message))
     }
 
-    /// Somebody asked for a restart: the image, as it is written, is tried at once. Should that
-    /// fail, the next delay is longer all the same.
-    pub(crate) fn let_go(&mut self, written: &str, now: Tick) {
+    /// A restart was asked for: the images of a container, as they are written, are tried at once.
+    /// Should that fail, the next delay is longer all the same.
+    pub(super) fn let_go_of(&mut self, definition: &Definition, now: Tick) {
+        self.let_go(&definition.image, now);
+        for volume in &definition.volume_images {
+            self.let_go(&volume.image, now);
+        }
+    }
+
+    fn let_go(&mut self, written: &str, now: Tick) {
         for pull in self.0.values_mut().filter(|pull| pull.written.contains(written)) {
             pull.until = now;
         }
