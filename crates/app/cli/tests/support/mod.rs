@@ -12,7 +12,7 @@ pub mod process;
 pub mod prometheus;
 pub mod registry;
 pub mod running;
-#[path = "../../../../io/runtime/tests/world/shims.rs"]
+#[path = "../../../../io/runtime/tests/containers/world/shims.rs"]
 mod shims;
 mod terminal;
 mod watch;

@@ -5,7 +5,7 @@
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "../../../runtime/tests/world/shims.rs"]
+#[path = "../../../runtime/tests/containers/world/shims.rs"]
 mod shims;
 
 use std::path::PathBuf;
