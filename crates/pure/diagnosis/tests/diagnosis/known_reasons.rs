@@ -142,8 +142,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
     {
         let path = entry.path();
-        let is_of_tests = path.to_string_lossy().contains("test");
-        if path.is_dir() {
+        // by the name alone: the workspace itself may lie in a folder of tests
+        let is_of_tests = entry.file_name().to_string_lossy().contains("test");
+        if path.is_dir() && !is_of_tests {
             sources(&path, found);
         } else if path.extension().is_some_and(|ext| ext == "rs") && !is_of_tests {
             found.push(path);
