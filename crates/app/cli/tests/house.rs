@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("types", &[]),
     ("cron", &["types"]),
     ("metrics", &["types"]),
@@ -37,7 +37,11 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("operator", &["types", "controllers", "reconcile"]),
     ("node", &["types", "metrics", "pod", "pod-driver", "runtime", "net", "manifest"]),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
+    ("testkit", &[]),
 ];
+
+/// What tests share: no crate may have it but for its tests.
+const TESTKIT: &str = "rekindle-testkit";
 
 /// All that a pure crate may use beside those: types, formats and macros. What is not here needs a
 /// look whether it does IO before it is added.
@@ -92,6 +96,22 @@ fn arrows_point_down_and_pure_crates_use_nothing_impure() {
         }
     }
     assert!(wrong.is_empty(), "arrows that may not be: {wrong:?}");
+}
+
+#[test]
+fn the_testkit_is_for_tests_alone() {
+    let metadata = metadata(&["--no-deps"]);
+    let packages = metadata["packages"].as_array().expect("packages");
+    let users: Vec<(&str, &Value)> = packages
+        .iter()
+        .flat_map(|package| {
+            let dependencies = package["dependencies"].as_array().expect("dependencies");
+            let uses = dependencies.iter().filter(|dependency| dependency["name"] == TESTKIT);
+            uses.map(|dependency| (text(&package["name"]), &dependency["kind"]))
+        })
+        .collect();
+    assert!(users.iter().any(|(user, _)| *user == "rekindle"), "{users:?}");
+    assert!(users.iter().all(|(_, kind)| *kind == "dev"), "{users:?}");
 }
 
 #[test]

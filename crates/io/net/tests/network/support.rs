@@ -3,33 +3,30 @@
 #![allow(unreachable_pub, reason = "a module of a test")]
 
 use std::future::Future;
-use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use rekindle_testkit::guarded_child::GuardedChild;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// A network namespace, held by a process that ends with this one, however this one ends.
 pub struct Namespace {
-    holder: Child,
+    holder: GuardedChild,
 }
 
 impl Namespace {
     pub fn new() -> Self {
         let mut command = Command::new("unshare");
-        command
-            .args(["--net", "sh", "-c", "echo made; exec sleep infinity"])
-            .stdout(Stdio::piped());
-        let mut holder = command.spawn().expect("unshare (util-linux) and root are needed");
-        let mut line = String::new();
-        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "made\n");
+        command.args(["--net", "sh", "-c", "echo made; exec sleep infinity"]);
+        let mut holder = GuardedChild::start(&mut command);
+        let made = holder.lines().next().expect("unshare (util-linux) and root are needed");
+        assert_eq!(made.unwrap(), "made");
         Self { holder }
     }
 
     pub fn path(&self) -> PathBuf {
-        format!("/proc/{}/ns/net", self.holder.id()).into()
+        format!("/proc/{}/ns/net", self.holder.0.id()).into()
     }
 
     /// Runs `work` on a thread inside.
@@ -66,12 +63,5 @@ impl Namespace {
             assert!(output.status.success(), "{program} {arguments}: {output:?}");
             String::from_utf8(output.stdout).unwrap()
         })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
     }
 }

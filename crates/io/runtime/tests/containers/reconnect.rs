@@ -1,8 +1,8 @@
 //! Shims outlive the agent, and the agent outlives shims: promise P1.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use rekindle_runtime::embedded::EmbeddedRuntime;
@@ -11,6 +11,7 @@ use rekindle_shim::frame;
 use rekindle_shim::protocol::{
     Answer, Call, Message, Request, RootsAhead, SandboxPhase, ShimState,
 };
+use rekindle_testkit::guarded_child::GuardedChild;
 use rekindle_types::{ExitStatus, Notice};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -187,18 +188,13 @@ fn an_exit_at_any_moment_of_a_reconnection_is_told() {
 fn kill_minus_nine_of_the_agent() {
     let mut world = World::new();
     world.runtime = None;
-    let mut agent = Command::new(std::env::current_exe().unwrap())
-        .args(["reconnect::agent_process", "--exact", "--nocapture"])
-        .env(AGENT_DIR, world.dir.path())
-        .env(AGENT_ID, &world.engine_id)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(agent.stdout.take().unwrap());
-    assert!(output.lines().any(|line| line.unwrap() == "agent is up"), "the agent came up");
+    let mut agent = Command::new(std::env::current_exe().unwrap());
+    agent.args(["reconnect::agent_process", "--exact", "--nocapture"]);
+    agent.env(AGENT_DIR, world.dir.path()).env(AGENT_ID, &world.engine_id);
+    let mut agent = GuardedChild::start(&mut agent);
+    assert!(agent.lines().any(|line| line.unwrap() == "agent is up"), "the agent came up");
     // A terminal's Ctrl-C is for its process group, which is the agent's alone.
-    agent.kill().unwrap();
-    agent.wait().unwrap();
+    drop(agent);
 
     world.reopen();
 

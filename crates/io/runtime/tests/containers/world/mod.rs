@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 pub mod machine;
-mod shims;
 
 use std::fs;
 use std::future::Future;
@@ -17,6 +16,7 @@ use std::time::Duration;
 use rekindle_runtime::embedded::{Config, EmbeddedRuntime};
 use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
 use rekindle_runtime::*;
+use rekindle_testkit::shims;
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, PodRef, PodUid, SandboxAttempt, Tick};
 
 /// No event takes this long, not even on a busy machine; a test that waits longer has failed.

@@ -8,10 +8,11 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Engine;
+use crate::Engine;
 
-/// The one login of a private registry.
+/// The user name of the one login of a private registry.
 pub const USERNAME: &str = "me";
+/// Its password.
 pub const PASSWORD: &str = "let me in";
 /// Both in base64, as a Basic header carries them.
 const BASIC: &str = "bWU6bGV0IG1lIGlu";
@@ -23,22 +24,25 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// Who may pull and push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum RegistryAccess {
+    /// Without a login.
     Everybody,
+    /// With the one login.
     WithPassword,
 }
 
 /// A running registry; it ends with the test.
-pub struct Registry {
+pub struct LoopbackRegistry {
     child: Child,
     _dir: tempfile::TempDir,
-    access: Access,
+    access: RegistryAccess,
     /// `127.0.0.1:port`.
     pub address: String,
 }
 
-impl Registry {
-    pub fn start(access: Access) -> Self {
+impl LoopbackRegistry {
+    /// Starts one with nothing in it.
+    pub fn start(access: RegistryAccess) -> Self {
         let dir = tempfile::Builder::new().prefix("rekindle-test-registry-").tempdir().unwrap();
         let password_file = dir.path().join("htpasswd");
         std::fs::write(&password_file, HTPASSWD).unwrap();
@@ -47,7 +51,7 @@ impl Registry {
             "storage": { "filesystem": { "rootdirectory": dir.path().join("data") } },
             "http": { "addr": "127.0.0.1:0", "secret": "x" },
         });
-        if access == Access::WithPassword {
+        if access == RegistryAccess::WithPassword {
             config["auth"] = json!({ "htpasswd": { "realm": "test", "path": password_file } });
         }
         let file = dir.path().join("config.yml");
@@ -71,6 +75,7 @@ impl Registry {
         Self { child, _dir: dir, access, address }
     }
 
+    /// The name of an image in it.
     pub fn image(&self, name: &str) -> String {
         format!("{}/{name}", self.address)
     }
@@ -156,7 +161,7 @@ impl Registry {
         if !media_type.is_empty() {
             head.push_str(&format!("Content-Type: {media_type}\r\n"));
         }
-        if self.access == Access::WithPassword {
+        if self.access == RegistryAccess::WithPassword {
             head.push_str(&format!("Authorization: Basic {BASIC}\r\n"));
         }
         head.push_str("\r\n");
@@ -168,7 +173,7 @@ impl Registry {
     }
 }
 
-impl Drop for Registry {
+impl Drop for LoopbackRegistry {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -187,13 +192,13 @@ fn program() -> PathBuf {
         .expect("no registry for the tests: run them with `cargo xtask test`")
 }
 
-struct Layer {
+struct PackedLayer {
     tar: Vec<u8>,
     gzip: Vec<u8>,
 }
 
 /// A root with a shell in it: the machine's static busybox.
-fn shell_layer() -> Layer {
+fn shell_layer() -> PackedLayer {
     let busybox = std::fs::read("/bin/busybox")
         .expect("no busybox for the tests: run them with `cargo xtask test`");
     let mut builder = tar::Builder::new(Vec::new());
@@ -210,7 +215,7 @@ fn shell_layer() -> Layer {
     let tar = builder.into_inner().unwrap();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&tar).unwrap();
-    Layer { gzip: encoder.finish().unwrap(), tar }
+    PackedLayer { gzip: encoder.finish().unwrap(), tar }
 }
 
 fn digest(bytes: &[u8]) -> String {

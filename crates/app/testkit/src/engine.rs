@@ -1,63 +1,42 @@
-//! Drives the real binary with the real kubectl on real containers.
-//!
-//! Each test has an engine of its own: data directory, port, bridge, subnet, cgroups. Dropping it
-//! ends everything that it made, also when the test fails. Nothing here sleeps: kubectl wait and
-//! the engine's own reports are waited for.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
-pub mod archive;
-mod network;
-pub mod ports;
-pub mod process;
-pub mod prometheus;
-pub mod registry;
-pub mod running;
-#[path = "../../../../io/runtime/tests/containers/world/shims.rs"]
-mod shims;
-mod terminal;
-mod watch;
+//! The binary under test, with a data directory and a network of its own.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
-use network::Network;
 use serde_json::Value;
 
-#[allow(unused_imports, reason = "each test binary uses a part of it")]
-pub use network::free_port;
-#[allow(unused_imports, reason = "each test binary uses a part of it")]
-pub use terminal::{Terminal, on_terminal};
-#[allow(unused_imports, reason = "each test binary uses a part of it")]
-pub use watch::{Objects, is, until_hung};
-
-/// How long anything may take before the test calls it hung: what takes a second here may take a
-/// minute on a machine that is busy with something else.
-pub const PATIENCE: Duration = Duration::from_secs(180);
-/// The same as an argument of kubectl, helm and the like.
-pub const TIMEOUT: &str = "--timeout=180s";
+use crate::network::EngineNetwork;
+use crate::{TIMEOUT, is, shims, text};
 
 /// An engine on its own data directory.
 pub struct Engine {
     child: Option<Child>,
     dir: tempfile::TempDir,
-    network: Network,
+    network: EngineNetwork,
     log: Option<std::fs::File>,
+    /// The URL of its API, once it is ready.
     pub api: String,
 }
 
 /// The binary under test.
 pub fn rekindle() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rekindle"));
-    let node_config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/node.yaml");
+    let mut command = Command::new(rekindle_path());
+    let node_config = concat!(env!("CARGO_MANIFEST_DIR"), "/node.yaml");
     command
         .env_remove("KUBECONFIG")
         .env_remove("REKINDLE_DATA_DIR")
         .env("REKINDLE_NODE_CONFIG", node_config);
     command
+}
+
+/// Where the binary under test lies: cargo and nextest say so to tests of its package.
+pub fn rekindle_path() -> PathBuf {
+    std::env::var_os("CARGO_BIN_EXE_rekindle")
+        .expect("a black-box test is one of package rekindle, run by cargo or nextest")
+        .into()
 }
 
 impl Engine {
@@ -85,7 +64,7 @@ impl Engine {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .expect("temporary folder");
-        let network = Network::unique();
+        let network = EngineNetwork::unique();
         Self { child: None, dir, network, api: String::new(), log: None }
     }
 
@@ -161,18 +140,22 @@ impl Engine {
         self.child.take().expect("it runs").wait().expect("reap the engine");
     }
 
+    /// The bridge of its pods.
     pub fn bridge(&self) -> &str {
         &self.network.bridge
     }
 
+    /// Its data directory, which ends with this value.
     pub fn data_dir(&self) -> &Path {
         self.dir.path()
     }
 
+    /// The kubeconfig of its administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         self.data_dir().join("kubeconfig")
     }
 
+    /// The pid of the engine process.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
@@ -321,8 +304,4 @@ fn expect_success(arguments: &[&str], output: &Output) -> String {
         text(&output.stderr)
     );
     text(&output.stdout)
-}
-
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

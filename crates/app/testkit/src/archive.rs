@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// An image of one layer.
-pub struct Image {
+pub struct TestImage {
     layer: Vec<u8>,
     config: Vec<u8>,
 }
 
-impl Image {
+impl TestImage {
     /// With this program and these files in it; `config` is what the image says of its process.
     pub fn new(program: Option<&str>, files: &[(&str, &str)], config: &Value) -> Self {
         let mut layer = tar::Builder::new(Vec::new());
@@ -91,7 +91,7 @@ fn digest(bytes: &[u8]) -> String {
 
 fn with_libraries(program: &str) -> Vec<PathBuf> {
     let listed = Command::new("ldd").arg(program).output().expect("run ldd");
-    let listed = super::text(&listed.stdout);
+    let listed = crate::text(&listed.stdout);
     // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`
     let libraries = listed.split_whitespace().filter(|word| word.starts_with('/'));
     std::iter::once(program).chain(libraries).map(PathBuf::from).collect()

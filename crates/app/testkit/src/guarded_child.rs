@@ -6,9 +6,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A child that is ended with its test.
-pub struct Running(pub Child);
+pub struct GuardedChild(pub Child);
 
-impl Running {
+impl GuardedChild {
     /// Starts it; what it prints is there to be read, and what it reads to be written.
     pub fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -39,7 +39,7 @@ fn pass_on(from: impl Read + Send + 'static, to: Sender<String>) {
     });
 }
 
-impl Drop for Running {
+impl Drop for GuardedChild {
     fn drop(&mut self) {
         let _ended_before = self.0.kill();
         let _reaped_before = self.0.wait();

@@ -8,27 +8,27 @@ use std::process::{ChildStdout, Command};
 
 use serde_json::Value;
 
-use super::running::Running;
-use super::{Engine, PATIENCE};
+use crate::guarded_child::GuardedChild;
+use crate::{Engine, PATIENCE};
 
 /// Objects by their names, as the API has them.
 pub type Objects = BTreeMap<String, Value>;
 
 /// A kubectl that is ended with whoever reads its lines.
-struct Lines {
-    _child: Running,
+struct KubectlLines {
+    _child: GuardedChild,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
-impl Lines {
-    fn of(command: &mut Command) -> Self {
-        let mut child = Running::start(command);
+impl KubectlLines {
+    fn new(command: &mut Command) -> Self {
+        let mut child = GuardedChild::start(command);
         let lines = child.lines();
         Self { _child: child, lines }
     }
 }
 
-impl Iterator for Lines {
+impl Iterator for KubectlLines {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {
@@ -51,7 +51,7 @@ impl Engine {
         command.args(arguments).arg(until_hung());
         command.args(["--watch", "--output-watch-events", "-o", "json"]);
         let mut objects = Objects::new();
-        for line in Lines::of(&mut command) {
+        for line in KubectlLines::new(&mut command) {
             let mut event: Value = serde_json::from_str(&line).expect("kubectl prints JSON");
             let object = event["object"].take();
             let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
@@ -84,7 +84,7 @@ impl Engine {
         let mut command = self.kubectl_command(&["get", "events", "--watch", &until_hung()]);
         command.args(["--field-selector", &selector, "-o", "jsonpath={.message}{'\\n'}"]);
         let mut seen = Vec::new();
-        let found = Lines::of(&mut command).any(|line| {
+        let found = KubectlLines::new(&mut command).any(|line| {
             let found = line.contains(text);
             seen.push(line);
             found
@@ -97,7 +97,7 @@ impl Engine {
     #[track_caller]
     pub fn first_lines(&self, arguments: &[&str], count: usize) -> Vec<String> {
         let mut command = self.kubectl_command(&["logs", "--follow", &until_hung()]);
-        let lines: Vec<String> = Lines::of(command.args(arguments)).take(count).collect();
+        let lines: Vec<String> = KubectlLines::new(command.args(arguments)).take(count).collect();
         assert_eq!(lines.len(), count, "the whole log of {arguments:?}: {lines:#?}");
         lines
     }

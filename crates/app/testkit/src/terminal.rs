@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::PATIENCE;
+use crate::PATIENCE;
 
 /// Runs this command with one more word on a terminal of this size, which nobody types at, to its
 /// end: as a user's shell would.
@@ -30,16 +30,16 @@ pub fn on_terminal(command: &Command, rows: u16, columns: u16, inside: &str) -> 
 }
 
 /// A program that runs on a terminal of its own. Dropping it hangs up.
-pub struct Terminal {
+pub struct TestTerminal {
     child: Child,
     master: OwnedFd,
     output: Receiver<Vec<u8>>,
-    screen: Screen,
+    screen: TerminalScreen,
     /// The beginning of a character whose end has not come yet.
     unfinished: Vec<u8>,
 }
 
-impl Terminal {
+impl TestTerminal {
     /// Runs a command with this terminal as its controlling one.
     pub fn run(command: &Command, columns: u16, rows: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("make a pty");
@@ -79,7 +79,13 @@ impl Terminal {
                 }
             }
         });
-        Self { child, master, output, screen: Screen::new(columns, rows), unfinished: Vec::new() }
+        Self {
+            child,
+            master,
+            output,
+            screen: TerminalScreen::new(columns, rows),
+            unfinished: Vec::new(),
+        }
     }
 
     /// What is on the screen, once it is as it should be.
@@ -122,6 +128,7 @@ impl Terminal {
         set_size(&self.master, columns, rows);
     }
 
+    /// Interrupts the program.
     pub fn press_ctrl_c(&self) {
         self.send(b"\x03");
     }
@@ -157,7 +164,7 @@ fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
 }
 
 /// A screen as terminals have it: lines fold at its edge, and what runs out at the top is gone.
-struct Screen {
+struct TerminalScreen {
     columns: usize,
     rows: usize,
     lines: Vec<Vec<char>>,
@@ -167,7 +174,7 @@ struct Screen {
     unfinished: String,
 }
 
-impl Screen {
+impl TerminalScreen {
     fn new(columns: u16, rows: u16) -> Self {
         let (columns, rows) = (usize::from(columns), usize::from(rows));
         Self {
