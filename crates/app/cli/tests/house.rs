@@ -273,6 +273,34 @@ fn linked_files(page: &Path) -> Vec<String> {
         .collect()
 }
 
+/// nextest runs no documentation tests, so that there may be none (docs/adr/0055).
+#[test]
+fn no_documentation_comment_holds_code_that_would_have_to_run() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    collect(&crates, &mut files);
+    let mut wrong = Vec::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        let text = std::fs::read_to_string(file).expect("a source file");
+        let (mut in_block, mut before) = (false, "");
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+            let comment = comment.unwrap_or_default();
+            if let Some(language) = comment.trim_start().strip_prefix("```") {
+                if !in_block && !["text", "yaml"].contains(&language) {
+                    wrong.push(format!("{}:{number}: ```{language}", file.display()));
+                }
+                in_block = !in_block;
+            } else if !in_block && before.is_empty() && comment.starts_with("     ") {
+                wrong.push(format!("{}:{number}: an indented block", file.display()));
+            }
+            before = comment;
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// True for a name of a file or a test that is there, and for what is neither.
 fn names_what_exists(name: &str, files: &[String], tests: &BTreeSet<String>) -> bool {
     let scenario = format!("crates/pure/pod/testdata/{name}");
