@@ -18,8 +18,12 @@ use clap::Parser;
 /// The project's daily commands.
 #[derive(Parser)]
 enum Task {
-    /// Fetch the test tools when missing, build, and run every test
-    Test,
+    /// Fetch the test tools when missing, build, and run every test, or those that are named
+    Test {
+        /// Passed on to `cargo nextest run`: names, or such as -E 'package(rekindle-pod)'
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
     /// What CI runs: format, lints, licences and bans, the book, then every test, 300 seeds of
     /// `sim`, and `vm` where qemu is installed
     Ci,
@@ -68,14 +72,14 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
-        Task::Test => test(),
+        Task::Test { args } => test(&args),
         Task::Ci => {
             cargo(["fmt", "--all", "--check"])?;
             words::check(false)?;
             cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
             run(tools::cargo_deny()?.arg("check").args(["bans", "licenses", "sources"]))?;
             book()?;
-            test()?;
+            test(&[])?;
             // it prints how many of them it plays in a minute
             sim("1..301", None)?;
             if tools::has_qemu() {
@@ -95,6 +99,9 @@ fn main() -> anyhow::Result<()> {
         Task::Nightly { time } => nightly(&time),
     }
 }
+
+/// Tests at the same time: most of those that drive containers wait.
+const THREADS_PER_CORE: usize = 3;
 
 /// Plays seeds with every assertion, and code that is optimised a little: in a debug build there
 /// are not a tenth as many in a minute.
@@ -136,15 +143,18 @@ fn book() -> anyhow::Result<()> {
     run(tools::mdbook()?.arg("build").arg(tools::root()))
 }
 
-fn test() -> anyhow::Result<()> {
+fn test(args: &[String]) -> anyhow::Result<()> {
     let kubectl = tools::kubectl()?;
     let registry = tools::registry()?;
     tools::debian_packages()?;
+    let threads = THREADS_PER_CORE * std::thread::available_parallelism()?.get();
     // It builds the binary that the black-box tests drive, too, and all of it before the first test
     // runs. To build that alone first would be to build half of the workspace twice: a few
-    // dependencies have further features in tests. A run is long: it tells of all that fails.
-    run(cargo_command()
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+    // dependencies have further features in tests. `.config/nextest.toml` has the rest.
+    run(tools::cargo_nextest()?
+        .args(["nextest", "run", "--workspace", "--locked"])
+        .args(args)
+        .env("NEXTEST_TEST_THREADS", threads.to_string())
         .env("REKINDLE_TEST_KUBECTL", kubectl)
         .env("REKINDLE_TEST_REGISTRY", registry))
 }
@@ -153,11 +163,16 @@ fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {
     run(cargo_command().args(args))
 }
 
-/// Cargo, as a user would call it. The variables that cargo sets for this program are taken away:
-/// build scripts look at some of them (ring's at `CARGO_PKG_NAME`), and would run again, with all
-/// that depends on them, at each change between here and a shell.
+/// Cargo, as a user would call it.
 fn cargo_command() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    as_user_would(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// A program that calls cargo, as a user would call it. The variables that cargo sets for this
+/// program are taken away: build scripts look at some of them (ring's at `CARGO_PKG_NAME`), and
+/// would run again, with all that depends on them, at each change between here and a shell.
+fn as_user_would(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let is_of_package = ["CARGO_PKG_", "CARGO_MANIFEST_"]
             .iter()

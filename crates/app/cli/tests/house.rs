@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("types", &[]),
     ("cron", &["types"]),
     ("metrics", &["types"]),
@@ -37,7 +37,11 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("operator", &["types", "controllers", "reconcile"]),
     ("node", &["types", "metrics", "pod", "pod-driver", "runtime", "net", "manifest"]),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
+    ("testkit", &[]),
 ];
+
+/// What tests share: no crate may have it but for its tests.
+const TESTKIT: &str = "rekindle-testkit";
 
 /// All that a pure crate may use beside those: types, formats and macros. What is not here needs a
 /// look whether it does IO before it is added.
@@ -92,6 +96,22 @@ fn arrows_point_down_and_pure_crates_use_nothing_impure() {
         }
     }
     assert!(wrong.is_empty(), "arrows that may not be: {wrong:?}");
+}
+
+#[test]
+fn the_testkit_is_for_tests_alone() {
+    let metadata = metadata(&["--no-deps"]);
+    let packages = metadata["packages"].as_array().expect("packages");
+    let users: Vec<(&str, &Value)> = packages
+        .iter()
+        .flat_map(|package| {
+            let dependencies = package["dependencies"].as_array().expect("dependencies");
+            let uses = dependencies.iter().filter(|dependency| dependency["name"] == TESTKIT);
+            uses.map(|dependency| (text(&package["name"]), &dependency["kind"]))
+        })
+        .collect();
+    assert!(users.iter().any(|(user, _)| *user == "rekindle"), "{users:?}");
+    assert!(users.iter().all(|(_, kind)| *kind == "dev"), "{users:?}");
 }
 
 #[test]
@@ -251,6 +271,34 @@ fn linked_files(page: &Path) -> Vec<String> {
         .filter(|link| !link.is_empty() && !link.contains("://"))
         .map(str::to_owned)
         .collect()
+}
+
+/// nextest runs no documentation tests, so that there may be none (docs/adr/0055).
+#[test]
+fn no_documentation_comment_holds_code_that_would_have_to_run() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    collect(&crates, &mut files);
+    let mut wrong = Vec::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        let text = std::fs::read_to_string(file).expect("a source file");
+        let (mut in_block, mut before) = (false, "");
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+            let comment = comment.unwrap_or_default();
+            if let Some(language) = comment.trim_start().strip_prefix("```") {
+                if !in_block && !["text", "yaml"].contains(&language) {
+                    wrong.push(format!("{}:{number}: ```{language}", file.display()));
+                }
+                in_block = !in_block;
+            } else if !in_block && before.is_empty() && comment.starts_with("     ") {
+                wrong.push(format!("{}:{number}: an indented block", file.display()));
+            }
+            before = comment;
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// True for a name of a file or a test that is there, and for what is neither.

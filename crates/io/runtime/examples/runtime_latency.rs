@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "it measures real processes by the clock")]
 #![allow(clippy::result_large_err, reason = "errors end the program")]
 
-#[path = "../tests/world/mod.rs"]
+#[path = "../tests/containers/world/mod.rs"]
 mod world;
 
 use std::time::{Duration, Instant};

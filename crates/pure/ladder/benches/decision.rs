@@ -9,7 +9,7 @@
     reason = "a benchmark takes time and prints figures"
 )]
 
-#[path = "../tests/anew/mod.rs"]
+#[path = "../tests/decisions/anew.rs"]
 mod anew;
 
 use std::hint::black_box;

@@ -2,7 +2,8 @@
 //! of the node.
 use std::net::{Ipv4Addr, UdpSocket};
 
-use crate::support::{Engine, TIMEOUT, text};
+use rekindle_testkit::claims::loopback_address;
+use rekindle_testkit::{Engine, TIMEOUT, text};
 use serde_json::Value;
 
 const APP: &str = "
@@ -74,8 +75,7 @@ spec:
 
 /// A resolver of the node: it knows the address of `outside.example`, and no other name.
 fn resolver() -> Ipv4Addr {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let address = Ipv4Addr::new(127, (high & 127) | 64, low, 253);
+    let address = loopback_address(1);
     let socket = UdpSocket::bind((address, 53)).expect("port 53 of an address of the loopback");
     std::thread::spawn(move || {
         let mut buffer = [0; 1500];

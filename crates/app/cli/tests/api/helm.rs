@@ -1,7 +1,7 @@
 //! A chart's whole life with the real helm.
 use std::path::Path;
 
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 
 /// Server-side apply comes later; until then `helm install` is told to patch from its side. What
 /// follows takes the method of the release before. See docs/compatibility.md.
@@ -76,7 +76,7 @@ fn a_chart_is_installed_upgraded_rolled_back_and_uninstalled() {
     let chart = folder.path().join("chart");
     write_chart(&chart);
     let chart = chart.to_str().unwrap();
-    let wait = ["--wait", crate::support::TIMEOUT];
+    let wait = ["--wait", rekindle_testkit::TIMEOUT];
 
     helm(&engine, &[&["install", "web", chart, CLIENT_SIDE], &wait[..]].concat());
     assert_release(&engine, 1, "hello");
@@ -87,7 +87,7 @@ fn a_chart_is_installed_upgraded_rolled_back_and_uninstalled() {
     assert_release(&engine, 2, "bye");
 
     helm(&engine, &[&["rollback", "web", "1"], &wait[..]].concat());
-    engine.kubectl(&["rollout", "status", "deployment/web", crate::support::TIMEOUT]);
+    engine.kubectl(&["rollout", "status", "deployment/web", rekindle_testkit::TIMEOUT]);
     assert_release(&engine, 1, "hello");
     let history = helm(&engine, &["history", "web"]);
     assert!(history.contains("Rollback to 1"), "{history}");

@@ -2,7 +2,7 @@
 //! outside of containers.
 use std::process::Output;
 
-use crate::support::{Engine, kubectl_path, text};
+use rekindle_testkit::{Engine, kubectl_path, text};
 
 const IDENTITY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -211,7 +211,7 @@ rules: [{apiGroups: [''], resources: [services], verbs: [get]}]
     assert_eq!(can_i(&["get", "services", "-n", "shop"]), "yes");
     assert_eq!(can_i(&["list", "pods", "-n", "shop"]), "yes", "nothing is taken away");
 
-    kubectl(&["delete", "namespace", "shop", crate::support::TIMEOUT]);
+    kubectl(&["delete", "namespace", "shop", rekindle_testkit::TIMEOUT]);
     assert_eq!(can_i(&["list", "pods", "-n", "shop"]), "no");
     let gone = with_token(&engine, token.trim(), &["auth", "whoami"]);
     assert!(text(&gone.stderr).contains("Unauthorized"), "{}", text(&gone.stderr));

@@ -2,7 +2,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::support::{Engine, TIMEOUT, until_hung};
+use rekindle_testkit::{Engine, TIMEOUT, until_hung};
 
 const WEB: &str = "
 apiVersion: apps/v1
@@ -106,17 +106,17 @@ fn objects_are_edited_in_every_way_kubectl_knows() {
 
     let mut edit = engine.kubectl_command(&["edit", "configmap/settings"]);
     let edited = edit.env("KUBE_EDITOR", "sed -i s/this/that/").output().unwrap();
-    assert!(edited.status.success(), "{}", crate::support::text(&edited.stderr));
+    assert!(edited.status.success(), "{}", rekindle_testkit::text(&edited.stderr));
     assert_eq!(engine.get("configmap/settings")["data"]["only"], "that");
 
     let changed = replaced.replace("this", "other");
     let diff = engine.try_kubectl(&["diff", "-f", "-"], &changed);
-    let text = crate::support::text(&diff.stdout);
+    let text = rekindle_testkit::text(&diff.stdout);
     assert_eq!(
         diff.status.code(),
         Some(1),
         "there is a difference: {text}{}",
-        crate::support::text(&diff.stderr)
+        rekindle_testkit::text(&diff.stderr)
     );
     assert!(text.contains("+  only: other") && text.contains("-  only: that"), "{text}");
     assert_eq!(engine.get("configmap/settings")["data"]["only"], "that", "diff changes nothing");
@@ -191,7 +191,7 @@ fn logs_are_followed_cut_stamped_and_kept_of_the_container_before() {
         "--grace-period",
         "0",
     ]);
-    assert!(restarted.status.success(), "{}", crate::support::text(&restarted.stderr));
+    assert!(restarted.status.success(), "{}", rekindle_testkit::text(&restarted.stderr));
     assert_eq!(engine.kubectl(&["logs", "talker", "--previous"]), "one\ntwo\nthree\n");
     assert!(lines.next().is_none(), "a follower of the old container ends with it");
     follower.wait().unwrap();

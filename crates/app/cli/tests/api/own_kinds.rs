@@ -1,6 +1,6 @@
 //! RestartLadder, PodRestart and RestartLedger as kubectl shows and explains them, and as a cluster
 //! gets them.
-use crate::support::{Engine, rekindle, text};
+use rekindle_testkit::{Engine, rekindle, text};
 
 #[test]
 fn kubectl_explains_our_kinds_and_a_cluster_gets_the_same() {

@@ -1,6 +1,6 @@
 //! Pod Security admission with the real kubectl: the pod that was root on the node in a namespace
 //! that enforced `restricted` (issue 33).
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 
 const SHOP: &str = "
 apiVersion: v1
@@ -96,7 +96,7 @@ fn a_namespace_that_enforces_restricted_lets_no_pod_be_root_on_the_node() {
         "shop",
         "--for=condition=Ready",
         "pod/good",
-        crate::support::TIMEOUT,
+        rekindle_testkit::TIMEOUT,
     ]);
     let debug = r#"{"spec":{"ephemeralContainers":[{"name":"debug","image":"localhost/host","command":["sh"]}]}}"#;
     let refused = engine.kubectl_fails(

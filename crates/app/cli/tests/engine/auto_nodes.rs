@@ -1,6 +1,6 @@
 //! `--nodes auto`: a node comes when pods find no room, within the user's bounds, and goes when it
 //! is not needed.
-use crate::support::{Engine, TIMEOUT, text};
+use rekindle_testkit::{Engine, TIMEOUT, text};
 
 /// What the first node has for pods, in thousandths of a CPU.
 fn cpu_millis(engine: &Engine) -> u64 {

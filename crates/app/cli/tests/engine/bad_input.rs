@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use crate::support::{Engine, rekindle, text};
+use rekindle_testkit::{Engine, rekindle, rekindle_path, text};
 
 #[test]
 fn bad_manifests_are_refused_as_on_kubernetes() {
@@ -155,7 +155,7 @@ fn without_root_the_message_says_what_to_do() {
     let mut command = std::process::Command::new("setpriv");
     let output = command
         .args(["--reuid=65534", "--clear-groups"])
-        .arg(env!("CARGO_BIN_EXE_rekindle"))
+        .arg(rekindle_path())
         .args(["up", "--data-dir", "/tmp/rekindle-test-not-root"])
         .stdin(Stdio::null())
         .output()

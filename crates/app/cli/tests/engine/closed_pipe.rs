@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, PipeWriter};
 use std::process::{Command, Stdio};
 
-use crate::support::{Engine, TIMEOUT, rekindle, text};
+use rekindle_testkit::{Engine, TIMEOUT, rekindle, text};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The end of a pipe that nobody reads.

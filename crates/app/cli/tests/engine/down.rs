@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 
 /// Two pods that write down how they are asked to end, on the host, and are not Ready before they
 /// listen; one has a volume that is a mount.

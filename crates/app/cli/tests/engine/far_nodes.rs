@@ -1,10 +1,10 @@
 //! A further node is a node as the first: images from a private registry, logs that are followed,
 //! terminals, attach, cp and port-forward, with the stock kubectl. And when it is stopped, its pods
 //! serve nobody any more.
-use crate::support::ports::{forwarded_port, get};
-use crate::support::registry::{Access, Registry};
-use crate::support::running::Running;
-use crate::support::{Engine, TIMEOUT, is, on_terminal, text};
+use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::ports::{forwarded_port, get};
+use rekindle_testkit::registry::{LoopbackRegistry, RegistryAccess};
+use rekindle_testkit::{Engine, TIMEOUT, is, on_terminal, text};
 
 const FAR: &str = "node-1-2";
 
@@ -46,7 +46,7 @@ spec: {selector: {app: server}, ports: [{port: 80, targetPort: 8080}]}
 
 #[test]
 fn a_further_node_pulls_and_streams_as_the_first_and_serves_nobody_when_it_is_stopped() {
-    let registry = Registry::start(Access::WithPassword);
+    let registry = LoopbackRegistry::start(RegistryAccess::WithPassword);
     registry.push("team/app", "v1", "echo from the registry; exec sleep 1000");
     let mut engine = Engine::prepare();
     engine.launch(&["--nodes", "2"]);
@@ -91,7 +91,7 @@ fn an_attached_client_gives_input(engine: &Engine) {
 
 fn ports_are_forwarded(engine: &Engine) {
     let mut forward =
-        Running::start(&mut engine.kubectl_command(&["port-forward", "pod/server", ":8080"]));
+        GuardedChild::start(&mut engine.kubectl_command(&["port-forward", "pod/server", ":8080"]));
     // read on as long as it forwards: it says so with each connection
     let mut lines = forward.lines();
     let answer = get("127.0.0.1", forwarded_port(&mut lines, 8080)).unwrap();
@@ -100,8 +100,9 @@ fn ports_are_forwarded(engine: &Engine) {
 }
 
 fn logs_are_followed_to_their_end(engine: &Engine) {
-    let mut follow =
-        Running::start(&mut engine.kubectl_command(&["logs", "--follow", "far", "-c", "main"]));
+    let mut follow = GuardedChild::start(
+        &mut engine.kubectl_command(&["logs", "--follow", "far", "-c", "main"]),
+    );
     let mut lines = follow.lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("first"));
     engine.kubectl(&["exec", "far", "-c", "main", "--", "touch", "/tmp/rekindle-end"]);

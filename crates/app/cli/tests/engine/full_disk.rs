@@ -3,7 +3,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 /// A small disk of the test's own, large enough for the built-in demo image of a debug build.

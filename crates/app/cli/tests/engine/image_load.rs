@@ -2,14 +2,14 @@
 //! running engine and run.
 use std::path::Path;
 
-use crate::support::archive::Image;
-use crate::support::{Engine, rekindle, text};
+use rekindle_testkit::archive::TestImage;
+use rekindle_testkit::{Engine, rekindle, text};
 use serde_json::json;
 
 /// An image whose program is this machine's `cat`, and a file to print.
-fn image(greeting: &str) -> Image {
+fn image(greeting: &str) -> TestImage {
     let config = json!({"Entrypoint": ["/usr/bin/cat"], "Cmd": ["/greeting"]});
-    Image::new(Some("/usr/bin/cat"), &[("greeting", greeting)], &config)
+    TestImage::new(Some("/usr/bin/cat"), &[("greeting", greeting)], &config)
 }
 
 #[track_caller]

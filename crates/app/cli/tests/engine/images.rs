@@ -1,9 +1,9 @@
 //! Images from a real registry: pods that pull with their secrets, and the `rekindle image`
 //! commands.
 
-use crate::support::archive::Image;
-use crate::support::registry::{Access, PASSWORD, Registry};
-use crate::support::{Engine, TIMEOUT, rekindle, text};
+use rekindle_testkit::archive::TestImage;
+use rekindle_testkit::registry::{LoopbackRegistry, PASSWORD, RegistryAccess};
+use rekindle_testkit::{Engine, TIMEOUT, rekindle, text};
 
 const SCRIPT: &str = "echo from the registry; exec sleep 1000";
 
@@ -20,7 +20,8 @@ fn events(engine: &Engine, pod: &str) -> String {
 
 #[test]
 fn a_pod_runs_an_image_of_a_private_registry_with_its_pull_secret() {
-    let (engine, registry) = (Engine::start(), Registry::start(Access::WithPassword));
+    let (engine, registry) =
+        (Engine::start(), LoopbackRegistry::start(RegistryAccess::WithPassword));
     registry.push("team/app", "v1", SCRIPT);
     registry.push("team/other", "v1", SCRIPT);
     let image = registry.image("team/app:v1");
@@ -59,7 +60,7 @@ fn a_pod_runs_an_image_of_a_private_registry_with_its_pull_secret() {
 #[test]
 fn the_pull_policy_decides_whether_the_registry_is_asked() {
     let engine = Engine::start();
-    let registry = Registry::start(Access::Everybody);
+    let registry = LoopbackRegistry::start(RegistryAccess::Everybody);
     let size = registry.push("app", "v1", SCRIPT);
     let image = registry.image("app:v1");
     engine.apply(&pod("first", &image, ""));
@@ -94,7 +95,7 @@ fn the_pull_policy_decides_whether_the_registry_is_asked() {
 
 #[test]
 fn images_are_pulled_listed_and_removed_by_hand() {
-    let registry = Registry::start(Access::WithPassword);
+    let registry = LoopbackRegistry::start(RegistryAccess::WithPassword);
     registry.push("app", "v1", SCRIPT);
     let image = registry.image("app:v1");
     let dir = tempfile::tempdir().unwrap();
@@ -120,7 +121,7 @@ fn images_are_pulled_listed_and_removed_by_hand() {
 
 #[test]
 fn an_image_that_a_container_was_made_from_is_not_removed() {
-    let (engine, registry) = (Engine::start(), Registry::start(Access::Everybody));
+    let (engine, registry) = (Engine::start(), LoopbackRegistry::start(RegistryAccess::Everybody));
     registry.push("app", "v1", SCRIPT);
     let image = registry.image("app:v1");
     engine.apply(&pod("app", &image, ""));
@@ -155,7 +156,7 @@ fn a_loaded_image_is_listed_as_pinned_unless_it_may_go() {
     let dir = tempfile::tempdir().unwrap();
     let archive = dir.path().join("docker.tar");
     let config = serde_json::json!({"Entrypoint": ["/usr/bin/cat"]});
-    let image = Image::new(None, &[("greeting", "hello")], &config);
+    let image = TestImage::new(None, &[("greeting", "hello")], &config);
     image.write_docker_archive(&archive, "example.test/app:1");
     let run = |arguments: &[&str]| {
         let output = rekindle().args(arguments).arg("--data-dir").arg(dir.path()).output().unwrap();

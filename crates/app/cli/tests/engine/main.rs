@@ -7,9 +7,6 @@
     reason = "a black-box test drives processes and files"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod auto_nodes;
 mod bad_input;
 mod closed_pipe;

@@ -3,8 +3,8 @@
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::support::prometheus::Metrics;
-use crate::support::{Engine, PATIENCE, text};
+use rekindle_testkit::prometheus::Metrics;
+use rekindle_testkit::{Engine, PATIENCE, text};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;

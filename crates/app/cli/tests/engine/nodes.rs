@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::{Engine, TIMEOUT, is, text};
+use rekindle_testkit::{Engine, TIMEOUT, is, text};
 use serde_json::{Value, json};
 
 const SPREAD: &str = "

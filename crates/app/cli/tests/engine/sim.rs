@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use rekindle_testkit::rekindle_path;
 use serde_json::Value;
 
 fn examples() -> PathBuf {
@@ -11,8 +12,7 @@ fn examples() -> PathBuf {
 }
 
 fn sim(args: &[&str]) -> Output {
-    let program = env!("CARGO_BIN_EXE_rekindle");
-    Command::new(program).arg("sim").args(args).current_dir(examples()).output().unwrap()
+    Command::new(rekindle_path()).arg("sim").args(args).current_dir(examples()).output().unwrap()
 }
 
 fn json(args: &[&str]) -> Value {
@@ -125,7 +125,7 @@ fn what_the_command_line_says_of_nodes_is_refused_by_its_flag() {
 #[test]
 fn a_report_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_none() {
     let play = |stdout: Stdio| {
-        let mut program = Command::new(env!("CARGO_BIN_EXE_rekindle"));
+        let mut program = Command::new(rekindle_path());
         let program = program.args(["sim", "crash-loop.yaml", "--for", "10m"]);
         program.current_dir(examples()).stdout(stdout).output().unwrap()
     };

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Engine, Terminal, text};
+use rekindle_testkit::{Engine, TestTerminal, text};
 
 fn config_map(name: &str) -> String {
     format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{a: b}}}}\n")
@@ -180,7 +180,7 @@ fn on_a_terminal_a_table_is_kept_up_to_date_until_ctrl_c() {
     let manifest = engine.data_dir().join("app.yaml");
     std::fs::write(&manifest, CRASHING).unwrap();
     let mut terminal =
-        Terminal::run(&engine.up_command(&["-f", manifest.to_str().unwrap()]), 160, 24);
+        TestTerminal::run(&engine.up_command(&["-f", manifest.to_str().unwrap()]), 160, 24);
 
     // the pods' rows, the countdown and the reason, and each once: drawn over, not appended. What
     // comes in parts (a pod's status before its ladder's reason, half a table before the other

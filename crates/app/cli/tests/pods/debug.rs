@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 
-use crate::support::{Engine, Terminal, text};
+use rekindle_testkit::{Engine, TestTerminal, text};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
@@ -58,7 +58,7 @@ fn pidfd(command: &str) -> OwnedFd {
 }
 
 fn wait_for_end(process: &OwnedFd) {
-    let limit = Timespec { tv_sec: crate::support::PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let limit = Timespec { tv_sec: rekindle_testkit::PATIENCE.as_secs() as i64, tv_nsec: 0 };
     let ended = rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit));
     assert_eq!(ended.unwrap(), 1, "it ends");
 }
@@ -87,7 +87,7 @@ fn a_container_is_debugged_with_its_processes_in_sight() {
         "--",
         "sh",
     ]);
-    let mut terminal = Terminal::run(&command, 160, 40);
+    let mut terminal = TestTerminal::run(&command, 160, 40);
     terminal.wait_for("invitation", |screen| screen.contains("command prompt"));
     // kubectl tells the size a moment after it has attached
     terminal.enter(
@@ -142,7 +142,7 @@ fn a_debug_container_is_started_once_and_ends_with_the_sandbox() {
         "wait",
         "pod/web",
         &format!("--for=jsonpath={{{shown}}}"),
-        crate::support::TIMEOUT,
+        rekindle_testkit::TIMEOUT,
     ]);
     let before = ephemeral(&engine, 0);
     let running = pidfd(&command);
@@ -205,7 +205,7 @@ fn a_copy_of_a_pod_shares_its_processes_and_outlives_one_of_them() {
     let output = engine.kubectl(&["exec", "copy", "-c", "debugger", "--", "sh", "-c", &script]);
     assert_eq!(output, "seen\n");
     let copy = pidfd(&debugger);
-    engine.kubectl(&["delete", "pod", "copy", crate::support::TIMEOUT]);
+    engine.kubectl(&["delete", "pod", "copy", rekindle_testkit::TIMEOUT]);
     wait_for_end(&copy);
 }
 
@@ -282,7 +282,7 @@ spec:
     engine.wait_ready("web");
 
     let second = (pidfd(&app), pidfd(&left));
-    engine.kubectl(&["delete", "pod", "web", crate::support::TIMEOUT]);
+    engine.kubectl(&["delete", "pod", "web", rekindle_testkit::TIMEOUT]);
     wait_for_end(&second.0);
     wait_for_end(&second.1);
     let hook = fs::read_to_string(folder.path().join("hook")).unwrap();

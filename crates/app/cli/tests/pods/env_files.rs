@@ -1,5 +1,5 @@
 //! Variables from files that an init container writes (`fileKeyRef`), on real containers.
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 
 /// A pod whose init container runs a script in an emptyDir at /v, and whose container has a
 /// variable `FROM_FILE` from there.

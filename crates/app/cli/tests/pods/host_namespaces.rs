@@ -2,9 +2,9 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 
-use crate::support::ports::{answers, forwarded_port};
-use crate::support::running::Running;
-use crate::support::{Engine, free_port, process, text};
+use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::ports::{answers, forwarded_port};
+use rekindle_testkit::{Engine, free_port, process, text};
 
 const UNPRIVILEGED_PORTS: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 /// A variable that no process outside the test has.
@@ -96,7 +96,7 @@ fn assert_address_is_the_nodes(engine: &Engine) -> String {
 /// One answer through `kubectl port-forward`.
 fn assert_port_forward_works(engine: &Engine, port: u16) {
     let mut forward = engine.kubectl_command(&["port-forward", "pod/agent", &format!(":{port}")]);
-    let mut forward = Running::start(&mut forward);
+    let mut forward = GuardedChild::start(&mut forward);
     // read on as long as it forwards: it says so with each connection
     let mut lines = forward.lines();
     assert!(answers("127.0.0.1", forwarded_port(&mut lines, port)));

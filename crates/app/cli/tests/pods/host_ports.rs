@@ -2,8 +2,8 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use crate::support::ports::answers;
-use crate::support::{Engine, free_port, text};
+use rekindle_testkit::ports::answers;
+use rekindle_testkit::{Engine, free_port, text};
 
 fn server(name: &str, ports: &str) -> String {
     format!(

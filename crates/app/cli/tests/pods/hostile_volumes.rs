@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 
 /// One container does what it likes with the volume, the other one mounts a part of it.
 const POD: &str = "

@@ -1,6 +1,6 @@
 //! The longest legal names of everything, on real containers: no folder, socket, cgroup or event
 //! may be named too long by them.
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 
 /// A name of so many bytes, with a dot and a dash where it might be cut.
 fn name(letter: &str, bytes: usize) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use crate::support::{Engine, process, text};
+use rekindle_testkit::{Engine, process, text};
 
 /// A variable that no process outside the test has.
 const MARK: &str = "REKINDLE_TEST_OWN_USERS";

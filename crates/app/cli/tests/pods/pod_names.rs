@@ -1,5 +1,5 @@
 //! What a pod's containers find in /etc and call themselves: hostname, hosts, resolv.conf.
-use crate::support::Engine;
+use rekindle_testkit::Engine;
 
 const PODS: &str = "
 apiVersion: v1

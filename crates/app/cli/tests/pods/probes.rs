@@ -1,7 +1,7 @@
 //! Probes, hooks and restart rules on real containers, seen through kubectl.
 use std::path::Path;
 
-use crate::support::{Engine, TIMEOUT, is};
+use rekindle_testkit::{Engine, TIMEOUT, is};
 use serde_json::Value;
 
 fn container(engine: &Engine, pod: &str) -> Value {

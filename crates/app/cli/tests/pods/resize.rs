@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 
 const MI: u64 = 1024 * 1024;
 

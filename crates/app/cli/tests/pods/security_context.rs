@@ -1,7 +1,7 @@
 //! Security contexts on real containers: what a pod asks for, seen by what its processes can do.
 use std::fs;
 
-use crate::support::Engine;
+use rekindle_testkit::Engine;
 
 /// Everything but mkdir, and no socket of one family.
 const PROFILE: &str = r#"{

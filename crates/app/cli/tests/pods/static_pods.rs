@@ -1,7 +1,7 @@
 //! Static pods with the real engine: a file in a folder becomes containers and a mirror in the API.
 use std::fs;
 
-use crate::support::{Engine, TIMEOUT, text};
+use rekindle_testkit::{Engine, TIMEOUT, text};
 use serde_json::Value;
 
 const POD: &str = "web-node-1";

@@ -3,9 +3,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use crate::support::ports::{forwarded_port, get};
-use crate::support::running::Running;
-use crate::support::{Engine, on_terminal, text};
+use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::ports::{forwarded_port, get};
+use rekindle_testkit::{Engine, on_terminal, text};
 
 /// One container that sleeps, and one that ends when it is told to.
 const PODS: &str = "
@@ -133,7 +133,7 @@ fn cp_goes_both_ways() {
 fn port_forward_reaches_the_pods_loopback() {
     let engine = engine_with(SERVER, "server");
     let mut forward = engine.kubectl_command(&["port-forward", "pod/server", ":8080", ":9"]);
-    let mut forward = Running::start(forward.stderr(Stdio::piped()));
+    let mut forward = GuardedChild::start(forward.stderr(Stdio::piped()));
     let mut lines = forward.lines();
     let (open, closed) = (forwarded_port(&mut lines, 8080), forwarded_port(&mut lines, 9));
     for _ in 0..3 {
@@ -196,8 +196,9 @@ fn attach_joins_the_first_process_with_its_input() {
     assert_eq!(engine.kubectl(&["logs", "echo", "-c", "once"]), "got one\ngot two\nend\n");
 
     // On a terminal: what is typed comes back, and the log has it all.
-    let mut attached =
-        Running::start(&mut engine.kubectl_command(&["attach", "-i", "echo", "-c", "terminal"]));
+    let mut attached = GuardedChild::start(
+        &mut engine.kubectl_command(&["attach", "-i", "echo", "-c", "terminal"]),
+    );
     attached.0.stdin.as_mut().unwrap().write_all(b"three\n").unwrap();
     let answer =
         attached.lines().map(Result::unwrap).find(|line| line.contains("terminal got")).unwrap();

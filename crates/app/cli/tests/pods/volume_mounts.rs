@@ -2,8 +2,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::archive::Image;
-use crate::support::{Engine, process, text};
+use rekindle_testkit::archive::TestImage;
+use rekindle_testkit::{Engine, process, text};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use serde_json::json;
 
@@ -140,7 +140,7 @@ fn load(engine: &Engine, name: &str, program: Option<&str>, files: &[(&str, &str
     let folder = tempfile::tempdir().unwrap();
     let file: PathBuf = folder.path().join("image.tar");
     let config = json!({"Entrypoint": program.map(|program| vec![program]), "User": user});
-    Image::new(program, files, &config).write_docker_archive(&file, name);
+    TestImage::new(program, files, &config).write_docker_archive(&file, name);
     let output = engine.rekindle(&["image", "load", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
 }

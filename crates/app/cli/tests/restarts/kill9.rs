@@ -2,7 +2,7 @@
 //! died meanwhile is seen.
 use std::process::Command;
 
-use crate::support::Engine;
+use rekindle_testkit::Engine;
 
 /// Two pods; the second one's process can be told from all others on the machine by what it is told
 /// to do.

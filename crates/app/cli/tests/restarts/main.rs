@@ -6,9 +6,6 @@
     reason = "a black-box test drives processes and files"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod kill9;
 mod node_local_fault;
 mod poisoned;

@@ -2,7 +2,7 @@
 //! behind by moving to another.
 use std::path::Path;
 
-use crate::support::{Engine, TIMEOUT, is};
+use rekindle_testkit::{Engine, TIMEOUT, is};
 use serde_json::Value;
 
 const EXAMPLE: &str =

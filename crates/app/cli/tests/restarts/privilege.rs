@@ -1,8 +1,8 @@
 //! Promise P4: a restart never widens privilege. What the kernel says of a container's process,
 //! read from outside, is the same at every attempt of every rung, after a crash, and after a
 //! kill -9 of the engine.
-use crate::support::archive::Image;
-use crate::support::{Engine, process, text};
+use rekindle_testkit::archive::TestImage;
+use rekindle_testkit::{Engine, process, text};
 use serde_json::json;
 
 /// Rungs in an order in which each follows each.
@@ -202,7 +202,7 @@ fn load_image(engine: &Engine) {
         ("etc/group", "app:x:4712:\nmore:x:4713:app\n"),
     ];
     let config = json!({"Entrypoint": ["/usr/bin/cat"], "User": "app"});
-    let image = Image::new(Some("/usr/bin/cat"), &files, &config);
+    let image = TestImage::new(Some("/usr/bin/cat"), &files, &config);
     image.write_docker_archive(&file, IMAGE_WITH_USER);
     let output = engine.rekindle(&["image", "load", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use crate::support::{Engine, TIMEOUT, process, text};
+use rekindle_testkit::{Engine, TIMEOUT, process, text};
 use serde_json::Value;
 
 /// Two containers that print what they see of the shared context, then wait. The init container

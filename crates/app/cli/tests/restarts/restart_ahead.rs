@@ -1,7 +1,7 @@
 //! `rekindle restart`: what it may be asked for, and what a dry run tells of it before it is.
 use std::path::Path;
 
-use crate::support::{Engine, TIMEOUT, text};
+use rekindle_testkit::{Engine, TIMEOUT, text};
 
 const SHOP: &str = "
 apiVersion: apps/v1

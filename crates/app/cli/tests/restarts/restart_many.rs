@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Engine, TIMEOUT, rekindle, text};
+use rekindle_testkit::{Engine, TIMEOUT, rekindle, text};
 use rustix::process::{Pid, Signal, kill_process};
 
 const SHOP: &str = "

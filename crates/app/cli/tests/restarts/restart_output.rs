@@ -1,6 +1,6 @@
 //! `rekindle restart -o`: what a program reads of a restart on standard output, and what is told
 //! beside it on standard error.
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 use serde_json::Value;
 
 const SHOP: &str = "

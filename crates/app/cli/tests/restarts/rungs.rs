@@ -1,5 +1,5 @@
 //! The ladder's higher rungs on real containers: a new pod, a budget that forbids it, and the end.
-use crate::support::{Engine, TIMEOUT};
+use rekindle_testkit::{Engine, TIMEOUT};
 use serde_json::Value;
 
 /// What crashes in the first pod that ever saw its folder, and runs in every later one.

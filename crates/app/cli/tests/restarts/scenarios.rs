@@ -2,7 +2,7 @@
 //! climbs, and that it says so.
 use std::path::Path;
 
-use crate::support::{Engine, TIMEOUT};
+use rekindle_testkit::{Engine, TIMEOUT};
 use serde_json::Value;
 
 /// Applies an example that makes one pod of its own name; answers the pod's UID.

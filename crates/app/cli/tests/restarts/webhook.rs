@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::support::{Engine, PATIENCE, TIMEOUT, text};
+use rekindle_testkit::{Engine, PATIENCE, TIMEOUT, text};
 use serde_json::Value;
 
 /// A receiver on loopback: answers the first requests as told, and every later one with 204.

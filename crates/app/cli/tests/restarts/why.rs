@@ -1,5 +1,5 @@
 //! `rekindle why` on real containers: what killed them, in the words that a person needs.
-use crate::support::{Engine, text};
+use rekindle_testkit::{Engine, text};
 use serde_json::Value;
 
 #[track_caller]
@@ -124,7 +124,7 @@ fn lack_of_memory_is_told(engine: &Engine) {
 }
 
 fn a_cron_job_is_told(engine: &Engine) {
-    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", crate::support::TIMEOUT]);
+    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", rekindle_testkit::TIMEOUT]);
     let job = why(engine, &["job/import"]);
     contains(&job, &["job default/import: failed", "BackoffLimitExceeded", "| nothing to import"]);
     let cron_job = why(engine, &["cj/nightly"]);
@@ -170,7 +170,7 @@ spec:
     contains(&ended, &["it ended as Failed (LadderExhausted)", says]);
     assert!(!ended.contains("look who killed it"), "{ended}");
 
-    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", crate::support::TIMEOUT]);
+    engine.kubectl(&["wait", "--for=condition=Failed", "job/import", rekindle_testkit::TIMEOUT]);
     let gone = "Pods that are gone";
     contains(&why(&engine, &["job/import"]), &[gone, "exited with 9", "under restartPolicy Never"]);
 }
@@ -212,7 +212,7 @@ spec:
         &["deployment default/shop: healthy", "all 2 pods are well"],
     );
 
-    engine.kubectl(&["wait", "--for=create", "restartledger/naked", crate::support::TIMEOUT]);
+    engine.kubectl(&["wait", "--for=create", "restartledger/naked", rekindle_testkit::TIMEOUT]);
     engine.wait_for("restartledger/naked", ".status.phase", "Exhausted");
     contains(
         &why(&engine, &["pod/naked"]),

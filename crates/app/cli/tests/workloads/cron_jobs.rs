@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use crate::support::{Engine, Objects, TIMEOUT, is, text};
+use rekindle_testkit::{Engine, Objects, TIMEOUT, is, text};
 use serde_json::Value;
 
 /// The time that a Job was made for, if a CronJob made it by itself.

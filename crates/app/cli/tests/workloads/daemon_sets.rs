@@ -1,6 +1,6 @@
 //! DaemonSets with real containers and the real kubectl: the one node gets its pod, rollouts with
 //! and without a surge, drains.
-use crate::support::{Engine, TIMEOUT, is, text};
+use rekindle_testkit::{Engine, TIMEOUT, is, text};
 
 const SET: &str = "
 apiVersion: apps/v1
@@ -37,7 +37,7 @@ fn pod(engine: &Engine) -> String {
 
 /// The name of the pod that comes after this one, once it is Ready.
 fn successor(engine: &Engine, before: &str) -> String {
-    let next = |pods: &crate::support::Objects| {
+    let next = |pods: &rekindle_testkit::Objects| {
         let mut others = pods.iter().filter(|(name, pod)| *name != before && is(pod, "Ready"));
         others.next().map(|(name, _)| name.clone())
     };

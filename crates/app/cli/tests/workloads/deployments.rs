@@ -1,6 +1,6 @@
 //! Deployments with real containers and the real kubectl: a rollout that is paused, one that fits
 //! no two versions beside each other, and one that gets nowhere.
-use crate::support::{Engine, TIMEOUT, is};
+use rekindle_testkit::{Engine, TIMEOUT, is};
 use serde_json::Value;
 
 const WEB: &str = "

@@ -2,8 +2,8 @@
 use std::process::Stdio;
 use std::sync::mpsc::Receiver;
 
-use crate::support::running::Running;
-use crate::support::{Engine, TIMEOUT};
+use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::{Engine, TIMEOUT};
 use serde_json::json;
 
 const WEB: &str = "
@@ -48,20 +48,21 @@ fn evict(engine: &Engine, pod: &str) -> String {
     let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
     let path = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
     let output = engine.try_kubectl(&["create", "--raw", &path, "-f", "-"], &body.to_string());
-    let said = crate::support::text(&output.stderr);
+    let said = rekindle_testkit::text(&output.stderr);
     assert_eq!(output.status.success(), said.is_empty(), "{said}");
     said
 }
 
 /// A kubectl that runs beside the test; ends with it.
 struct Beside {
-    child: Running,
+    child: GuardedChild,
     lines: Receiver<String>,
 }
 
 impl Beside {
     fn start(engine: &Engine, arguments: &[&str]) -> Self {
-        let mut child = Running::start(engine.kubectl_command(arguments).stderr(Stdio::piped()));
+        let mut child =
+            GuardedChild::start(engine.kubectl_command(arguments).stderr(Stdio::piped()));
         let lines = child.all_lines();
         Self { child, lines }
     }
@@ -250,7 +251,7 @@ fn a_budget_that_blocks_for_ever_is_named_when_it_is_made_and_when_it_refuses() 
         .try_kubectl(&["create", "pdb", "tight", "--selector=app=alone", "--min-available=1"], "");
     let warning = "disruption budget \"tight\" lets no pod be evicted, so that the drain of a node waits for ever: \
                    it wants 1 healthy pods, and covers 1";
-    let said = crate::support::text(&made.stderr);
+    let said = rekindle_testkit::text(&made.stderr);
     assert!(made.status.success() && said.contains(warning), "{said}");
     engine.wait_for("pdb/tight", ".status.expectedPods", "1");
     let said = evict(&engine, "alone");

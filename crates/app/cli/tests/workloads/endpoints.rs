@@ -2,7 +2,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::support::{Engine, TIMEOUT, until_hung};
+use rekindle_testkit::{Engine, TIMEOUT, until_hung};
 
 const APP: &str = "
 apiVersion: v1

@@ -4,7 +4,7 @@
 //! Nothing is really exhausted: a threshold above what there is makes the pressure.
 use std::path::PathBuf;
 
-use crate::support::{Engine, TIMEOUT};
+use rekindle_testkit::{Engine, TIMEOUT};
 use serde_json::Value;
 
 /// Settings in a file of their own, which goes with the folder.
@@ -255,7 +255,7 @@ fn settings_that_the_node_does_not_know_are_refused_before_anything_starts() {
     let path = settings.path().display().to_string();
     let output = engine.up_command(&["--node-config", &path]).output().unwrap();
     assert!(!output.status.success());
-    let error = crate::support::text(&output.stderr);
+    let error = rekindle_testkit::text(&output.stderr);
     assert!(
         error.contains("node.yaml") && error.contains("unknown field `podsPerCore`"),
         "{error}"

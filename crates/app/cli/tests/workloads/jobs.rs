@@ -1,5 +1,5 @@
 //! Jobs on real containers, as kubectl users run them.
-use crate::support::{Engine, TIMEOUT};
+use rekindle_testkit::{Engine, TIMEOUT};
 
 /// Waits for a condition of a Job.
 fn wait(engine: &Engine, job: &str, condition: &str) {

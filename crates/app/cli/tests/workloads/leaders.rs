@@ -4,8 +4,8 @@
 use std::process::Stdio;
 use std::sync::mpsc::Receiver;
 
-use crate::support::running::Running;
-use crate::support::{Engine, PATIENCE, TIMEOUT, rekindle};
+use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::{Engine, PATIENCE, TIMEOUT, rekindle};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Short periods, so that the death of a leader is noticed soon.
@@ -35,7 +35,7 @@ spec:
 
 /// A process of `rekindle controllers`; killed when it is dropped.
 struct Candidate {
-    child: Running,
+    child: GuardedChild,
     identity: String,
     lines: Receiver<String>,
     /// What it has said and nobody has asked for yet: two pipes have no order between them.
@@ -46,7 +46,7 @@ impl Candidate {
     fn start(engine: &Engine) -> Self {
         let mut command = rekindle();
         command.arg("controllers").arg("--kubeconfig").arg(engine.kubeconfig()).args(SHORT);
-        let mut child = Running::start(command.stderr(Stdio::piped()));
+        let mut child = GuardedChild::start(command.stderr(Stdio::piped()));
         let lines = child.all_lines();
         let mut candidate = Self { child, identity: String::new(), lines, said: Vec::new() };
         let line = candidate.says("is a candidate");

@@ -7,9 +7,6 @@
     reason = "a black-box test drives processes and files"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod cron_jobs;
 mod daemon_sets;
 mod deployments;

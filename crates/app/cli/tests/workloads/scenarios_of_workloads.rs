@@ -2,7 +2,7 @@
 //! it says, and how that ends.
 use std::path::Path;
 
-use crate::support::{Engine, TIMEOUT};
+use rekindle_testkit::{Engine, TIMEOUT};
 use serde_json::Value;
 
 /// Applies an example, with what it has outside its pods in a folder of this engine's own.

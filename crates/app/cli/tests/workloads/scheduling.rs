@@ -1,7 +1,7 @@
 //! Where pods go, as a user of the real kubectl sees it. Other nodes than the first are objects
 //! that nobody runs: what is bound to them stays Pending, which is all that the scheduler's side of
 //! it needs.
-use crate::support::{Engine, free_port};
+use rekindle_testkit::{Engine, free_port};
 use serde_json::json;
 
 /// A pod that waits for its end, with more of its spec.
@@ -94,14 +94,14 @@ fn replicas_that_shun_each_other_go_to_one_node_each_and_a_new_revision_may_join
     // one has a node that runs it, one the other node, and one has been looked at and found no
     // place
     let looked_at = "--for=jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].status}";
-    engine.kubectl(&["wait", "pods", "-l", "app=web", looked_at, crate::support::TIMEOUT]);
+    engine.kubectl(&["wait", "pods", "-l", "app=web", looked_at, rekindle_testkit::TIMEOUT]);
     let (_, names) = pending();
     let [third] = names.as_slice() else { panic!("one pod waits: {names:?}") };
     engine.kubectl(&[
         "wait",
         &format!("pod/{third}"),
         &format!("--for={waiting}"),
-        crate::support::TIMEOUT,
+        rekindle_testkit::TIMEOUT,
     ]);
     engine.wait_for_event(
         third,
@@ -137,7 +137,7 @@ fn pods_are_spread_over_zones_and_say_so_when_they_cannot_be() {
             "wait",
             &format!("pod/{name}"),
             "--for=condition=PodScheduled",
-            crate::support::TIMEOUT,
+            rekindle_testkit::TIMEOUT,
         ]);
         engine.kubectl(&["uncordon", cordon]);
     }

@@ -1,6 +1,6 @@
 //! StatefulSets with real containers and the real kubectl: pods in order, names and claims that
 //! stay, rollouts that can be taken back.
-use crate::support::{Engine, TIMEOUT};
+use rekindle_testkit::{Engine, TIMEOUT};
 
 const SET: &str = "
 apiVersion: apps/v1

@@ -3,7 +3,7 @@
 //! goes, and what is retained stays.
 use std::path::PathBuf;
 
-use crate::support::{Engine, TIMEOUT, text};
+use rekindle_testkit::{Engine, TIMEOUT, text};
 
 const CLAIM: &str = "
 apiVersion: v1

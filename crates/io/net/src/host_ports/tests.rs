@@ -1,7 +1,6 @@
 //! On the loopback, where each test has an address of its own.
 
-use std::net::Ipv4Addr;
-
+use rekindle_testkit::claims::loopback_address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
@@ -9,8 +8,7 @@ use super::*;
 
 /// Somewhere in 127.0.0.0/8 that no other test and no other process of tests uses.
 fn address(test: u8) -> IpAddr {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    IpAddr::V4(Ipv4Addr::new(127, high | 128, low, test))
+    loopback_address(test).into()
 }
 
 fn port(protocol: PortProtocol, listen: IpAddr) -> HostPort {

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use rekindle_testkit::claims::loopback_address;
 use serde_json::json;
 use tokio::net::UdpSocket;
 
@@ -12,10 +13,8 @@ use crate::testing::World;
 const PATIENCE: Duration = Duration::from_secs(60);
 const NO_NAME: u8 = 3;
 
-/// Somewhere in 127.0.0.0/8 that no other process of tests uses.
 fn server() -> Ipv4Addr {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, (high & 127) | 64, low, 251)
+    loopback_address(1)
 }
 
 /// How it went, and the addresses: they end records of 16 bytes each behind the question.

@@ -5,9 +5,6 @@
 #![allow(missing_docs, clippy::disallowed_methods, reason = "it drives real processes")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "../../../runtime/tests/world/shims.rs"]
-mod shims;
-
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,6 +24,7 @@ use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Limits, Store};
+use rekindle_testkit::{EngineNetwork, shims};
 use rekindle_types::Tick;
 use serde_json::{Value, json};
 
@@ -47,6 +45,7 @@ pub struct Engine {
     front: Front,
     clock: SystemClock,
     id: String,
+    own: EngineNetwork,
     network: Option<Arc<Network>>,
     node: Option<Handle>,
     /// The clock of the newest agent's runtime, which is there as long as the runtime.
@@ -67,8 +66,9 @@ impl Engine {
         let client = Client::new(front.in_process_service(UserInfo::internal("test")), "default");
         let id = format!("n{}-{number}", std::process::id());
         let runtime = Weak::<fn() -> Tick>::new();
+        let own = EngineNetwork::unique();
         let mut engine =
-            Self { folder, client, front, clock, id, network: None, node: None, runtime };
+            Self { folder, client, front, clock, id, own, network: None, node: None, runtime };
         engine.network = Some(Arc::new(Network::open(engine.network_config()).await.unwrap()));
         engine.start_node().await;
         engine
@@ -76,8 +76,8 @@ impl Engine {
 
     fn network_config(&self) -> rekindle_net::Config {
         rekindle_net::Config {
-            bridge: format!("rk{}", self.id),
-            subnet: SubnetChoice::Auto,
+            bridge: self.own.bridge.clone(),
+            subnet: SubnetChoice::Fixed(self.own.pod_cidr.parse().unwrap()),
             share: rekindle_net::Share::Owner,
             state_dir: self.path("net"),
             mtu: 1500,

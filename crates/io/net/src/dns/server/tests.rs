@@ -3,15 +3,10 @@
 use domain::base::iana::Rcode;
 use domain::base::{Message, MessageBuilder, Name, Rtype};
 use domain::rdata::A;
+use rekindle_testkit::claims::loopback_address;
 
 use super::super::view::{Endpoint, Key, Service, Slice};
 use super::*;
-
-/// Somewhere in 127.0.0.0/8 that no other test and no other process of tests uses.
-fn address(test: u8) -> Ipv4Addr {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, (high & 127) | 64, low, test)
-}
 
 /// A server that knows one Service, at this address, beside a resolv.conf that names these
 /// resolvers.
@@ -106,7 +101,7 @@ async fn resolver(at: Ipv4Addr, refusals: usize) -> tokio::task::JoinHandle<usiz
 
 #[tokio::test]
 async fn a_long_answer_is_had_over_tcp() {
-    let at = address(1);
+    let at = loopback_address(1);
     let (server, _running) = serve(at, "127.0.0.0/8", &[]).await;
     let asked = question(1, "web.shop.svc.cluster.local");
     let (code, cut, count) = shown(&over_udp(server, at, &asked).await);
@@ -120,7 +115,8 @@ async fn a_long_answer_is_had_over_tcp() {
 
 #[tokio::test]
 async fn who_is_not_on_the_subnet_is_not_heard() {
-    let (at, inside, outside) = (address(2), address(3), Ipv4Addr::new(127, 0, 0, 1));
+    let (at, inside, outside) =
+        (loopback_address(2), loopback_address(3), Ipv4Addr::new(127, 0, 0, 1));
     let (server, _running) = serve(at, &format!("{inside}/32"), &[]).await;
     let asked = question(1, "web.shop.svc.cluster.local");
     let stranger = UdpSocket::bind((outside, 0)).await.unwrap();
@@ -139,7 +135,7 @@ async fn who_is_not_on_the_subnet_is_not_heard() {
 
 #[tokio::test]
 async fn other_names_are_asked_of_the_nodes_resolvers_one_after_the_other() {
-    let (at, first, second) = (address(4), address(5), address(6));
+    let (at, first, second) = (loopback_address(4), loopback_address(5), loopback_address(6));
     let (_first, _second) = (resolver(first, usize::MAX).await, resolver(second, 0).await);
     let (server, _running) = serve(at, "127.0.0.0/8", &[at, first, second]).await;
     let asked = question(7, "example.com");
@@ -154,7 +150,7 @@ async fn other_names_are_asked_of_the_nodes_resolvers_one_after_the_other() {
 
 #[tokio::test]
 async fn without_a_resolver_other_names_fail() {
-    let at = address(7);
+    let at = loopback_address(7);
     let (server, _running) = serve(at, "127.0.0.0/8", &[at]).await;
     let answer = over_udp(server, at, &question(7, "example.com")).await;
     assert_eq!(shown(&answer).0, Rcode::SERVFAIL);
@@ -162,7 +158,7 @@ async fn without_a_resolver_other_names_fail() {
 
 #[tokio::test]
 async fn a_client_with_too_much_under_way_is_told_at_once_and_others_are_served() {
-    let (at, silent, other) = (address(8), address(9), address(10));
+    let (at, silent, other) = (loopback_address(8), loopback_address(9), loopback_address(10));
     // it hears everything and says nothing
     let resolver = UdpSocket::bind((silent, 53)).await.unwrap();
     let (server, _running) = serve(at, "127.0.0.0/8", &[silent]).await;

@@ -1,7 +1,7 @@
 //! The work of a write grows with its body, whatever its lists: it is counted in the keys of lists
 //! that the checks add and look up (ADR 0041). A check that searches a list for each entry of a
 //! list counts too little here, so it fails the lower bound; one that looks up too often fails the
-//! upper one. `crates/pure/api/tests/list_searches.rs` holds the number of plain searches.
+//! upper one. `crates/pure/api/tests/requests/list_searches.rs` holds the number of plain searches.
 
 mod every_list;
 

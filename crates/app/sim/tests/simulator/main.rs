@@ -1,0 +1,9 @@
+//! The simulator: whole worlds in virtual time.
+#![allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+
+mod cron_jobs;
+mod crowds;
+mod examples;
+mod leaders;
+mod scenarios;
+mod world;

@@ -1,0 +1,13 @@
+//! The front, in process and on real sockets.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests of the front, which is a driver; they own sockets"
+)]
+
+mod bearer;
+mod heavy_requests;
+mod http;
+mod kube_client;
+mod objects;
+mod streams;

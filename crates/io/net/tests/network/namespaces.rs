@@ -1,0 +1,299 @@
+//! The network in real namespaces. The "host" is a network namespace made by the test, so nothing
+//! meets the machine's own network; all namespaces end with the processes that hold them, also when
+//! a test fails.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+
+use rekindle_net::{Attachment, Config, Forwarding, NetError, Network, SubnetChoice};
+
+use crate::support::Namespace;
+
+fn has_eth0(namespace: &Namespace) -> bool {
+    namespace.ip("-o link").contains(" eth0")
+}
+
+fn config(dir: &Path) -> Config {
+    Config {
+        bridge: "rktest0".to_owned(),
+        subnet: SubnetChoice::Auto,
+        share: rekindle_net::Share::Owner,
+        state_dir: dir.to_owned(),
+        mtu: 1500,
+        forwarding: Forwarding::Leave,
+    }
+}
+
+/// Agents run these calls on any thread.
+fn is_send<T: Send>(future: T) -> T {
+    future
+}
+
+/// A TCP connection from one namespace to an address that another one has.
+fn reaches(from: &Namespace, to: &Namespace, address: Ipv4Addr) -> bool {
+    let listener = to.inside(|| TcpListener::bind((address, 0)).unwrap());
+    let port = listener.local_addr().unwrap().port();
+    let connected = from.inside(|| {
+        let to = SocketAddr::from((address, port));
+        TcpStream::connect_timeout(&to, std::time::Duration::from_secs(60)).is_ok()
+    });
+    connected && listener.accept().is_ok()
+}
+
+#[test]
+fn pods_reach_each_other_and_the_host_reaches_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, a, b) = (Namespace::new(), Namespace::new(), Namespace::new());
+    let (at_a, at_b) = host.block_on(|| async {
+        let network = is_send(Network::open(config(dir.path()))).await.unwrap();
+        assert_eq!(network.subnet().to_string(), "10.88.0.0/16");
+        let at_a = is_send(network.attach("a/0", &a.path())).await.unwrap();
+        let at_b = network.attach("b/0", &b.path()).await.unwrap();
+        (at_a, at_b)
+    });
+    assert_eq!(
+        (at_a.ip.to_string().as_str(), at_b.ip.to_string().as_str()),
+        ("10.88.0.2", "10.88.0.3")
+    );
+    assert!(reaches(&a, &b, at_b.ip), "pod to pod");
+    assert!(reaches(&b, &a, at_a.ip), "and back");
+    assert!(reaches(&host, &a, at_a.ip), "host to pod");
+    assert!(reaches(&a, &host, at_a.gateway), "pod to host");
+    assert!(reaches(&a, &a, at_a.ip) && reaches(&a, &a, Ipv4Addr::LOCALHOST), "pod to itself");
+    let mac = at_a.mac.map(|byte| format!("{byte:02x}")).join(":");
+    assert!(a.ip("link show eth0").contains(&format!("link/ether {mac}")));
+    assert!(a.ip("route").contains("default via 10.88.0.1 dev eth0"));
+}
+
+#[test]
+fn a_repeated_attach_answers_the_same_and_repairs_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, pod, successor) = (Namespace::new(), Namespace::new(), Namespace::new());
+    host.block_on(|| async {
+        let network = Network::open(config(dir.path())).await.unwrap();
+        let first = network.attach("a/0", &pod.path()).await.unwrap();
+        assert_eq!(network.attach("a/0", &pod.path()).await.unwrap(), first);
+        // as if an agent had died in the middle of its call, after the interfaces were made
+        drop(network);
+        pod.ip("addr flush dev eth0");
+        pod.ip("link set eth0 down");
+        let network = Network::open(config(dir.path())).await.unwrap();
+        assert_eq!(network.attach("a/0", &pod.path()).await.unwrap(), first);
+        assert!(pod.ip("route").contains("default via"));
+        // the same id with another namespace: the interface moves
+        assert_eq!(network.attach("a/0", &successor.path()).await.unwrap(), first);
+        assert!(successor.ip("addr show eth0").contains("10.88.0.2/16"));
+        assert!(!has_eth0(&pod));
+    });
+}
+
+#[test]
+fn what_was_prepared_is_taken_as_it_is_once_and_only_for_its_own_namespace() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, pod, other) = (Namespace::new(), Namespace::new(), Namespace::new());
+    host.block_on(|| async {
+        let network = Network::open(config(dir.path())).await.unwrap();
+        network.prepare("a", &pod.path()).await.unwrap();
+        assert!(pod.ip("addr show eth0").contains("10.88.0.2/16"));
+        assert!(pod.ip("route").contains("default via"));
+        let first = network.attach("a", &pod.path()).await.unwrap();
+        assert_eq!(first.ip.to_string(), "10.88.0.2");
+        // from now on it is like any other: repairs what is missing
+        pod.ip("addr flush dev eth0");
+        assert_eq!(network.attach("a", &pod.path()).await.unwrap(), first);
+        assert!(pod.ip("route").contains("default via"));
+        // another namespace under the id that was prepared is plugged in all the same
+        network.prepare("a", &pod.path()).await.unwrap();
+        assert_eq!(network.attach("a", &other.path()).await.unwrap(), first);
+        assert!(other.ip("addr show eth0").contains("10.88.0.2/16"));
+    });
+}
+
+#[test]
+fn an_agent_that_starts_again_adopts_what_stands_and_releases_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, kept, gone, next) =
+        (Namespace::new(), Namespace::new(), Namespace::new(), Namespace::new());
+    let (at_kept, at_gone): (Attachment, Attachment) = host.block_on(|| async {
+        let network = Network::open(config(dir.path())).await.unwrap();
+        let kept = network.attach("kept/0", &kept.path()).await.unwrap();
+        let gone = network.attach("gone/0", &gone.path()).await.unwrap();
+        (kept, gone)
+        // the agent ends here without a word
+    });
+    assert!(reaches(&host, &kept, at_kept.ip), "the network does not need the agent");
+    host.ip("link add rk0123456789ab type veth peer name stray");
+    host.ip("link set rk0123456789ab master rktest0");
+    host.block_on(|| async {
+        let network = Network::open(config(dir.path())).await.unwrap();
+        network.release_all_except(&BTreeSet::from(["kept/0".to_owned()])).await.unwrap();
+        network.settle().await;
+        assert_eq!(network.leases().into_keys().collect::<Vec<_>>(), ["kept/0"]);
+        assert_eq!(network.attach("kept/0", &kept.path()).await.unwrap(), at_kept);
+        let at_next = network.attach("next/0", &next.path()).await.unwrap();
+        assert_ne!(at_next.ip, at_gone.ip, "a released address is not given again soon");
+        let links = host.ip("-o link");
+        assert!(links.contains(&at_kept.host_interface) && links.contains(&at_next.host_interface));
+        assert!(
+            !links.contains(&at_gone.host_interface) && !links.contains("rk0123456789ab"),
+            "{links}"
+        );
+    });
+}
+
+#[test]
+fn detach_frees_the_address_once_the_interface_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, a, b) = (Namespace::new(), Namespace::new(), Namespace::new());
+    host.block_on(|| async {
+        let subnet = SubnetChoice::Fixed("10.1.2.0/30".parse().unwrap());
+        let network = Network::open(Config { subnet, ..config(dir.path()) }).await.unwrap();
+        let first = network.attach("a/0", &a.path()).await.unwrap();
+        let full = network.attach("b/0", &b.path()).await.unwrap_err();
+        assert_eq!(full.to_string(), "no free address in 10.1.2.0/30: 1 are in use");
+        network.detach("a/0");
+        network.detach("a/0");
+        network.detach("never there");
+        assert!(network.leases().contains_key("a/0"), "still held while the interface is there");
+        network.settle().await;
+        assert!(network.leases().is_empty());
+        assert!(!has_eth0(&a));
+        assert_eq!(network.attach("b/0", &b.path()).await.unwrap().ip, first.ip);
+        // many at once go in one step of the kernel
+        network.detach("b/0");
+        network.settle().await;
+        assert!(!has_eth0(&b));
+        network.attach("b/0", &b.path()).await.unwrap();
+        // an attach that meets its own detach waits for it
+        network.detach("b/0");
+        assert_eq!(network.attach("b/0", &b.path()).await.unwrap().ip, first.ip);
+    });
+}
+
+#[test]
+fn close_leaves_nothing_and_puts_forwarding_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, pod) = (Namespace::new(), Namespace::new());
+    host.block_on(|| async {
+        let forwarding = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap();
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").unwrap();
+        let turn_on = Config { forwarding: Forwarding::TurnOn, ..config(dir.path()) };
+        let network = Network::open(turn_on.clone()).await.unwrap();
+        network.attach("a/0", &pod.path()).await.unwrap();
+        assert_eq!(forwarding(), "1\n");
+        drop(network);
+        // the next agent finds it on and still knows that it was we who did it
+        let network = Network::open(turn_on).await.unwrap();
+        network.close().await.unwrap();
+        assert_eq!(forwarding(), "0\n");
+        let links = host.ip("-o link");
+        assert!(!links.contains("rk"), "{links}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn the_hosts_own_namespace_is_never_given_a_pods_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.block_on(|| async {
+        let network = Network::open(config(dir.path())).await.unwrap();
+        let error = network.attach("a/0", &host.path()).await.unwrap_err();
+        assert!(matches!(error, NetError::HostNamespace { .. }), "{error}");
+        let error = network.attach("a/0", Path::new("/proc/1/no/net")).await.unwrap_err();
+        assert_eq!(error.to_string(), "open network namespace /proc/1/no/net");
+        assert!(network.leases().is_empty());
+    });
+}
+
+#[test]
+fn subnets_in_use_are_avoided_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.ip("link add other type bridge");
+    host.ip("addr add 10.88.7.1/24 dev other");
+    host.ip("link set other up");
+    host.block_on(|| async {
+        let fixed = SubnetChoice::Fixed("10.88.0.0/16".parse().unwrap());
+        let error =
+            Network::open(Config { subnet: fixed, ..config(dir.path()) }).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "subnet 10.88.0.0/16 overlaps with 10.88.7.0/24 on this machine"
+        );
+        let network = Network::open(config(dir.path())).await.unwrap();
+        assert_eq!(network.subnet().to_string(), "10.89.0.0/16");
+        drop(network);
+        host.ip("link del other");
+        let again = Network::open(config(dir.path())).await.unwrap();
+        assert_eq!(again.subnet().to_string(), "10.89.0.0/16", "the choice stays");
+    });
+}
+
+#[test]
+fn bad_configurations_are_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.ip("link add taken type veth peer name other");
+    let bad_bridge = |name: &str| Config { bridge: name.to_owned(), ..config(dir.path()) };
+    let narrow = SubnetChoice::Fixed("10.1.2.0/31".parse().unwrap());
+    let cases = [
+        (bad_bridge("a-name-too-long-for-an-interface"), "1 to 15 characters"),
+        (bad_bridge(""), "1 to 15 characters"),
+        (bad_bridge("a/b"), "1 to 15 characters"),
+        (bad_bridge("taken"), "is an interface, but no bridge"),
+        (Config { subnet: narrow, ..config(dir.path()) }, "from /8 to /30"),
+    ];
+    host.block_on(|| async {
+        for (config, reason) in cases {
+            let error = Network::open(config).await.unwrap_err().to_string();
+            assert!(error.contains(reason), "{reason}: {error}");
+        }
+    });
+}
+
+#[test]
+fn a_damaged_lease_file_stops_the_agent_only_while_sandboxes_depend_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, pod) = (Namespace::new(), Namespace::new());
+    host.block_on(|| async {
+        let file = dir.path().join("network.json");
+        let network = Network::open(config(dir.path())).await.unwrap();
+        network.attach("a/0", &pod.path()).await.unwrap();
+        drop(network);
+        std::fs::write(&file, "{").unwrap();
+        let error = Network::open(config(dir.path())).await.unwrap_err().to_string();
+        assert!(
+            error.contains("network.json: damaged") && error.contains("1 interfaces"),
+            "{error}"
+        );
+        host.ip("link del rktest0");
+        for link in host.ip("-o link").lines().filter(|line| line.contains(": rk")) {
+            let name = link.split([' ', '@']).nth(1).unwrap();
+            host.ip(&format!("link del {name}"));
+        }
+        Network::open(config(dir.path())).await.unwrap();
+    });
+}
+
+#[test]
+fn many_pods_at_once_get_different_addresses() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    let pods: Vec<Namespace> = (0..12).map(|_| Namespace::new()).collect();
+    let addresses: BTreeSet<Ipv4Addr> = host.block_on(|| async {
+        let network = Network::open(config(dir.path())).await.unwrap();
+        let ids: Vec<String> = (0..pods.len()).map(|i| format!("pod{i}/0")).collect();
+        let paths: Vec<PathBuf> = pods.iter().map(Namespace::path).collect();
+        let attach = ids.iter().zip(&paths).map(|(id, path)| network.attach(id, path));
+        futures::future::join_all(attach).await.into_iter().map(|at| at.unwrap().ip).collect()
+    });
+    assert_eq!(addresses.len(), pods.len());
+    // an unused address is nobody's: no pod answers for another
+    let unused = Ipv4Addr::new(10, 88, 0, 200);
+    assert!(!addresses.contains(&unused));
+    let sent =
+        pods[0].inside(|| UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", (unused, 9)).is_ok());
+    assert!(sent, "the route covers the whole subnet");
+}

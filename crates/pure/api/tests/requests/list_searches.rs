@@ -1,0 +1,151 @@
+//! A search of a list from its start takes as long as the list, and a request may bring a list of
+//! 200,000 entries. Within a loop over another such list, that is minutes of work for one request.
+//! So the checks keep the keys of lists in `ListKeys`, whose work `kinds/tests/work.rs` counts, and
+//! the searches that are left are listed here. Each was looked at: it is of a list whose length the
+//! code knows, or it is the only one over its list (ADR 0041).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// What searches a list, a map or a text from its start.
+const SEARCHES: [&str; 9] = [
+    ".contains(",
+    ".any(",
+    ".find(",
+    ".find_map(",
+    ".position(",
+    ".rposition(",
+    ".rfind(",
+    ".retain(",
+    ".remove(0",
+];
+
+/// The folders whose code looks at what requests bring.
+const FOLDERS: [&str; 7] =
+    ["auth/rbac", "decode", "kinds", "patch", "registry", "selectors", "validation"];
+
+/// The searches of each file.
+const REVIEWED: &[(&str, usize)] = &[
+    ("auth/rbac/covers.rs", 10),
+    ("auth/rbac/policies.rs", 4),
+    ("auth/rbac/rule.rs", 4),
+    ("decode/mod.rs", 2),
+    ("decode/tracked.rs", 2),
+    ("kinds/cron_job/validate.rs", 1),
+    ("kinds/job/mod.rs", 1),
+    ("kinds/job/policies.rs", 3),
+    ("kinds/job/status.rs", 2),
+    ("kinds/job/update.rs", 1),
+    ("kinds/ladder_annotations.rs", 2),
+    ("kinds/namespace.rs", 1),
+    ("kinds/node.rs", 1),
+    ("kinds/pod/advice.rs", 1),
+    ("kinds/pod/defaults.rs", 1),
+    ("kinds/pod/mod.rs", 1),
+    ("kinds/pod/profiles.rs", 2),
+    ("kinds/pod/resize.rs", 1),
+    ("kinds/pod/row.rs", 2),
+    ("kinds/pod/unenforced.rs", 4),
+    ("kinds/pod/validate/handlers.rs", 1),
+    ("kinds/pod/validate/mod.rs", 1),
+    ("kinds/pod/validate/mounts.rs", 2),
+    ("kinds/pod/validate/own_fields.rs", 4),
+    ("kinds/pod/validate/placement.rs", 1),
+    ("kinds/pod/validate/projected.rs", 1),
+    ("kinds/pod/validate/security.rs", 2),
+    ("kinds/pod/validate/status.rs", 1),
+    ("kinds/pod/validate/volume.rs", 1),
+    ("kinds/pod/validate/volume_claims.rs", 1),
+    ("kinds/pod/validate/volume_files.rs", 1),
+    ("kinds/pod/validate/windows.rs", 1),
+    ("kinds/pod_disruption_budget/deadlock.rs", 1),
+    ("kinds/priority_class.rs", 1),
+    ("kinds/rbac/binding.rs", 1),
+    ("kinds/status_counts.rs", 1),
+    ("kinds/storage/claim.rs", 1),
+    ("kinds/storage/mod.rs", 3),
+    ("kinds/storage/volume.rs", 2),
+    ("patch/directives.rs", 5),
+    ("patch/merge_keys.rs", 1),
+    ("patch/mod.rs", 1),
+    ("patch/strategic.rs", 2),
+    ("patch/value_key.rs", 1),
+    ("registry/mod.rs", 2),
+    ("selectors/field.rs", 3),
+    ("selectors/label.rs", 4),
+    ("selectors/mod.rs", 1),
+    ("validation/object_meta.rs", 1),
+    ("validation/selector.rs", 1),
+];
+
+/// The text of a file without its tests and comments.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether what is searched is a range or one of our own constants, or is a text that is searched
+/// for a letter or a word.
+fn is_constant(before: &str, after: &str) -> bool {
+    let before = before.trim_end();
+    if let Some(inner) = before.strip_suffix(')') {
+        let is_range = inner.rsplit('(').next().is_some_and(|group| group.contains(".."));
+        if is_range {
+            return true;
+        }
+    }
+    let before = before.trim_end_matches(".iter()").trim_end_matches(".into_iter()");
+    let of_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let receiver: Vec<char> = before.chars().rev().take_while(of_name).collect();
+    let is_named = receiver.len() > 1 && !receiver.iter().any(char::is_ascii_lowercase);
+    is_named || after.starts_with(['\'', '"', '['])
+}
+
+fn searches(text: &str) -> usize {
+    let code = code(text);
+    let found = SEARCHES.iter().flat_map(|search| code.match_indices(search));
+    found.filter(|(at, search)| !is_constant(&code[..*at], &code[at + search.len()..])).count()
+}
+
+fn count_in(folder: &Path, root: &Path, counts: &mut BTreeMap<String, usize>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        if name.ends_with("/tests") {
+            continue;
+        }
+        if path.is_dir() {
+            count_in(&path, root, counts);
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            let count = searches(&fs::read_to_string(&path).unwrap());
+            if count > 0 {
+                counts.insert(name, count);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_searches_of_lists_are_those_that_were_reviewed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut counts = BTreeMap::new();
+    for folder in FOLDERS {
+        count_in(&root.join(folder), &root, &mut counts);
+    }
+    let reviewed: BTreeMap<String, usize> =
+        REVIEWED.iter().map(|(file, count)| ((*file).to_owned(), *count)).collect();
+    let mut changed: Vec<String> = Vec::new();
+    for (file, now) in &counts {
+        let before = reviewed.get(file).copied().unwrap_or_default();
+        if *now > before {
+            changed.push(format!("{file}: {now} searches, {before} reviewed"));
+        }
+    }
+    assert!(
+        changed.is_empty(),
+        "where a request may bring the list, use validation::ListKeys; else write the new number into {}:\n{}",
+        file!(),
+        changed.join("\n")
+    );
+}

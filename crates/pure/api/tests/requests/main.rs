@@ -1,0 +1,29 @@
+//! What the API core answers to requests of every kind, and what it takes from whom.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests, one of which reads the sources"
+)]
+
+mod ca_bundles;
+mod deletes;
+mod eviction;
+mod eviction_at_once;
+mod harness;
+mod hostile;
+mod ladders;
+mod list_searches;
+mod lists;
+mod node_rights;
+mod older_objects;
+mod patches;
+mod pod_security;
+mod priorities;
+mod pull_secrets;
+mod rbac;
+mod runtime_classes;
+mod storage_classes;
+mod terms;
+mod tokens;
+mod watches;
+mod writes;
